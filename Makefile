@@ -1,0 +1,44 @@
+# Everything a clone needs, it installs itself: `make demo` and `make test` need Python 3.11+ and make, nothing else.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help install demo test test-slow check bench format clean
+
+help:  ## what there is to make
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 20
+
+install: $(STAMP)  ## a virtual environment in .venv with everything in it
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "pixpnet needs Python 3.11 or newer; this is $$($(PYTHON) --version). Try: make PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[all]'
+	@touch $(STAMP)
+
+demo: $(STAMP)  ## the main job, start to end, on this machine
+	$(BIN)/pixpnet demo --out demo
+
+check: $(STAMP)  ## format, lint, types and the import contract, without the tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: check  ## everything that must hold before a change lands
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+test-slow: $(STAMP)  ## the wide comparison with the probe over timm's models: half an hour
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n 2 --dist worksteal
+
+bench: $(STAMP)  ## speed, as ratios measured side by side in one run
+	$(BIN)/python benchmarks/fields.py
+
+format: $(STAMP)  ## put the code in its standard form
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:  ## remove the virtual environment and what the demo made
+	rm -rf $(VENV) demo

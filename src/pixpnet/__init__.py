@@ -1,0 +1,23 @@
+"""Pixel-grounded prototypical part networks: the public names, loaded when first used.
+
+Nothing heavy is imported here, so that ``pixpnet --help`` answers at once.
+"""
+
+from importlib import import_module
+from typing import Any
+
+_HOMES: dict[str, str] = {}
+
+__all__ = [*_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'pixpnet' has no attribute '{name}'; it offers {', '.join(sorted(_HOMES))}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

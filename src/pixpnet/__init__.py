@@ -6,7 +6,17 @@ Nothing heavy is imported here, so that ``pixpnet --help`` answers at once.
 from importlib import import_module
 from typing import Any
 
-_HOMES: dict[str, str] = {}
+_HOMES: dict[str, str] = {
+    name: home
+    for home, names in {
+        "pixpnet.fields": (
+            *("Box", "Call", "Field", "Fields", "Region", "Sources"),
+            *("UnknownLayer", "UnsupportedOperation", "receptive_fields", "rule"),
+        ),
+        "pixpnet.zoo": ("UnknownModel",),
+    }.items()
+    for name in names
+}
 
 __all__ = [*_HOMES]
 

@@ -1,0 +1,21 @@
+"""Exact receptive fields of any network: trace a module, one rule for each operation, ask the result."""
+
+from pixpnet.fields.errors import UnsupportedOperation
+from pixpnet.fields.field import Field
+from pixpnet.fields.fields import Fields, UnknownLayer, receptive_fields
+from pixpnet.fields.region import Box, Region
+from pixpnet.fields.rules.registry import Call, rule
+from pixpnet.fields.sources import Sources
+
+__all__ = [
+    "Box",
+    "Call",
+    "Field",
+    "Fields",
+    "Region",
+    "Sources",
+    "UnknownLayer",
+    "UnsupportedOperation",
+    "receptive_fields",
+    "rule",
+]

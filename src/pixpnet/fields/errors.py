@@ -1,0 +1,5 @@
+"""What can go wrong when fields are computed; every message says what to do next."""
+
+
+class UnsupportedOperation(NotImplementedError):
+    """An operation whose exact dependence on its inputs is not known, so that no answer would be true."""

@@ -1,0 +1,128 @@
+"""The fields of all layers of a network, by name (FunctionalRF, paper Sec. 4 and App. C)."""
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+
+from torch import nn
+
+from pixpnet import zoo
+from pixpnet.fields.field import Field
+from pixpnet.fields.table import FieldTable, Row
+from pixpnet.fields.trace import Layer, trace
+
+
+class UnknownLayer(KeyError):
+    """A name that is no layer of the network; the message names the nearest ones."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class Fields(Mapping[str, Field]):
+    """A mapping from the path of each module to the field of its output, in the order of execution.
+
+    - ``fields[""]`` is the model's own output.
+    - A module that is called several times has one field for each call: ``fields["relu#1"]`` is the first,
+      ``fields["relu#2"]`` the second and so on; plain ``fields["relu"]`` is the last.
+    - A module that returns several tensors has one field for each: ``fields["branch[0]"]``, or
+      ``fields["branch[out]"]`` where it returns a dictionary.
+    - The paper's layer names (``"maxpool4"``) work as well for torchvision's models.
+    """
+
+    def __init__(self, layers: list[Layer], input_shape: tuple[int, ...], names: Mapping[str, str]) -> None:
+        self.input_shape = input_shape
+        self.names = dict(names)
+        last = {layer.path: layer.call for layer in layers}
+        self._fields: dict[str, Field] = {}
+        self._calls: dict[str, Field] = {}
+        made: dict[int, Field] = {}
+        for layer in layers:
+            sources = layer.sources
+            if len(sources.shape) > 1 and sources.shape[0] == 1:
+                sources = sources.squeeze([0])
+            field = made.setdefault(id(layer.sources), Field(sources))
+            numbered = f"{layer.path}#{layer.call}{layer.part}"
+            self._calls[numbered] = field
+            self._fields[layer.path + layer.part if layer.call == last[layer.path] else numbered] = field
+
+    def __getitem__(self, layer: str) -> Field:
+        for name in (layer, self.names.get(layer)):
+            if name in self._fields:
+                return self._fields[name]
+            if name in self._calls:
+                return self._calls[name]
+        raise UnknownLayer(self._why_unknown(layer))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+    def names_of_call(self, path: str, call: int) -> list[str]:
+        """The names of the tensors that one call of a module returned; calls count from 1."""
+        start = f"{path}#{call}"
+        return [name for name in self._calls if name == start or name.startswith(f"{start}[")]
+
+    def table(self) -> FieldTable:
+        """The layers in order with output shape, mean fields, stride, field size and solidity."""
+        by_path = {path: name for name, path in self.names.items()}
+        return FieldTable(
+            tuple(
+                Row(
+                    name or "(output)",
+                    by_path.get(name, ""),
+                    field.shape,
+                    field.mean_fraction,
+                    field.mean_fraction_union,
+                    field.stride,
+                    field.size,
+                    field.is_solid,
+                )
+                for name, field in self._fields.items()
+            )
+        )
+
+    def _why_unknown(self, layer: str) -> str:
+        parts = [name for name in self._fields if name.startswith(f"{layer}[")]
+        if parts:
+            return f"'{layer}' returns {len(parts)} tensors; choose one of {', '.join(map(repr, parts))}"
+        candidates = [*self._fields, *self._calls, *self.names]
+        near = get_close_matches(layer, candidates, n=5, cutoff=0.4)
+        hint = f"the nearest are {', '.join(map(repr, near))}" if near else "print(fields.table()) lists them all"
+        return f"no layer '{layer}' was run; {hint}"
+
+
+def receptive_fields(model: nn.Module | str, input_shape: tuple[int, ...]) -> Fields:
+    """Computes the exact set of input pixels of every neuron of every layer of a network.
+
+    The network's code runs once on tensors without data: no weight is copied or used, and the model stays
+    exactly as it was. It is taken in the mode it is in: batch normalisation in training mode reads the
+    whole image, so call ``model.eval()`` first for the fields at inference. A name is built in eval mode.
+
+    Args:
+        model: any module without control flow that depends on the image, or a name: a torchvision model,
+            ``"timm:NAME"`` or ``"module.path:callable"``.
+        input_shape: channels, then the size of the input: ``(3, 224, 224)``. One to three axes may follow
+            the channels.
+
+    Raises:
+        UnsupportedOperation: the network uses an operation whose dependence on its input is not known. There
+            is no fallback; ``pixpnet.rule`` teaches a new one.
+
+    Example:
+        >>> import pixpnet as px
+        >>> fields = px.receptive_fields("vgg16", (3, 224, 224))
+        >>> f"{fields['maxpool4'].mean_fraction:.1%}"
+        '15.7%'
+        >>> fields["features.23"].boxes(0, 0)
+        [Box(y0=0, x0=0, y1=58, x1=58)]
+    """
+    input_shape = tuple(input_shape)
+    if not 2 <= len(input_shape) <= 4 or any(not isinstance(n, int) or n < 1 for n in input_shape):
+        raise ValueError(
+            f"input_shape {input_shape} should be channels followed by the size of the input, such as (3, 224, 224)"
+        )
+    if isinstance(model, str):
+        model = zoo.build(model, device="meta")
+    return Fields(trace(model, input_shape), input_shape, zoo.paper_names(model))

@@ -1,0 +1,192 @@
+"""Indexing, gathering and scattering: by constants exactly, by values that depend on the input everywhere.
+
+An index that is itself computed from the image may pick any position, so the result reads the whole of the
+indexed axis and what the index reads.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from pixpnet.fields.errors import UnsupportedOperation
+from pixpnet.fields.rules.registry import Call, rule
+from pixpnet.fields.rules.taps import relation_taps
+from pixpnet.fields.sources import Sources
+
+aten = torch.ops.aten
+
+
+@rule(aten.index.Tensor, aten._unsafe_index.Tensor)
+def index(call: Call) -> Sources:
+    """``x[:, i, j]`` with tensors for indices."""
+    dims, places, extra = _indices(call)
+    sources = call.sources("self")
+    chosen = [dim for dim, place in zip(dims, places, strict=True) if place is None]
+    sources = sources.reduce(chosen, keepdim=True)
+    flat, shape = _flat_places(sources.shape, dims, places, extra.shape)
+    rest = [dim for dim in range(len(sources.shape)) if dim not in dims]
+    picked = sources.permute([*dims, *rest]).reshape((-1, *(sources.shape[dim] for dim in rest)))
+    picked = picked.take(0, flat.reshape(-1, 1)).reshape((*shape, *picked.shape[1:]))
+    picked = Sources.union([picked, extra.reshape((*shape, *[1] * len(rest)))])
+    return picked.permute(_index_order(dims, len(shape), len(rest)))
+
+
+@rule(aten.index_put.default, aten._unsafe_index_put.default)
+def index_put(call: Call) -> Sources:
+    """``x[:, i, j] = values``."""
+    dims, places, extra = _indices(call)
+    sources, values = call.sources("self"), call.sources("values")
+    rest = [dim for dim in range(len(sources.shape)) if dim not in dims]
+    order = [*dims, *rest]
+    shape = extra.shape
+    rest_shape = tuple(sources.shape[dim] for dim in rest)
+    layout = _index_order(dims, len(shape), len(rest))
+    picked_shape = [(*shape, *rest_shape)[k] for k in layout]
+    values = values.expand(picked_shape).permute(np.argsort(layout).tolist())
+    flat_base = sources.permute(order).reshape((-1, *rest_shape))
+    flat_values = values.reshape((-1, *rest_shape))
+    if any(place is None for place in places):
+        anywhere = Sources.union([flat_values, extra.reshape((-1, *[1] * len(rest)))])
+        written = Sources.union([flat_base, anywhere.reduce([0], keepdim=True)])
+    else:
+        flat, _ = _flat_places(sources.shape, dims, places, shape)
+        hits = flat.reshape(1, -1) == np.arange(flat_base.shape[0])[:, None]
+        kept = flat_base if call["accumulate"] else flat_base.keep(_column(~hits.any(1), len(rest)))
+        written = Sources.union([kept, flat_values.take(0, relation_taps(hits))])
+    base_shape = [sources.shape[dim] for dim in order]
+    return written.reshape(base_shape).permute(np.argsort(order).tolist())
+
+
+@rule(aten.index_select.default)
+def index_select(call: Call) -> Sources:
+    """Chosen positions of one axis."""
+    sources, dim = call.sources("self"), call["dim"]
+    place = _place(call, call["index"])
+    if place is None:
+        everything = sources.reduce([dim], keepdim=True)
+        picks = call.sources("index").reshape([-1 if k == dim % len(call.shape) else 1 for k in range(len(call.shape))])
+        return Sources.union([everything, picks])
+    return sources.take(dim, place.reshape(-1, 1))
+
+
+@rule(aten.gather.default)
+def gather(call: Call) -> Sources:
+    """``out[i, j] = x[index[i, j], j]``."""
+    sources, dim = call.sources("self"), call["dim"]
+    place = _place(call, call["index"])
+    if place is None:
+        everything = sources.reduce([dim], keepdim=True)
+        for k, size in enumerate(call.shape):
+            if k != dim % len(call.shape):
+                everything = everything.take(k, np.arange(size)[:, None])
+        return Sources.union([everything, call.sources("index")])
+    return _flat(sources).take(0, _flat_index(sources.shape, dim, place)).reshape(call.shape)
+
+
+@rule(
+    aten.scatter.src,
+    aten.scatter.value,
+    aten.scatter_add.default,
+    aten.scatter_reduce.two,
+    aten.index_add.default,
+    aten.index_copy.default,
+)
+def scatter(call: Call) -> Sources:
+    """``x[index[i, j], j] = src[i, j]`` and its relatives."""
+    sources, dim = call.sources("self"), call["dim"]
+    values = call.sources("src" if "src" in call else "source" if "source" in call else "value")
+    place = _place(call, call["index"])
+    if place is None:
+        raise UnsupportedOperation(
+            f"{call.operation} with an index that depends on the image has no receptive-field rule; "
+            "cut the backbone before it, or register one with @rule(...)"
+        )
+    if call.operation in (aten.index_add.default, aten.index_copy.default):
+        count = len(sources.shape)
+        place = np.broadcast_to(
+            place.reshape([-1 if k == dim % count else 1 for k in range(count)]), values.shape
+        )
+    targets = _flat_index(sources.shape, dim, place)[:, 0]
+    for k, size in enumerate(place.shape[: len(values.shape)]):
+        values = values.take(k, np.arange(size)[:, None])
+    hits = targets == np.arange(sources.numel)[:, None]
+    replaces = call.operation in (aten.scatter.src, aten.scatter.value, aten.index_copy.default)
+    kept = _flat(sources).keep(~hits.any(1)) if replaces else _flat(sources)
+    if values.terms:
+        kept = Sources.union([kept, _flat(values).take(0, relation_taps(hits))])
+    return kept.reshape(sources.shape)
+
+
+@rule(aten.embedding.default)
+def embedding(call: Call) -> Sources:
+    """Whole rows of a table."""
+    rows = call.sources("weight").reduce([0], keepdim=False)
+    return Sources.union([rows, call.sources("indices").unsqueeze(-1)])
+
+
+@rule(aten.tril.default, aten.triu.default)
+def triangle(call: Call) -> Sources:
+    """One side of the diagonal; the other is zero whatever the input."""
+    rows, cols = call.shape[-2:]
+    below = np.tri(rows, cols, call["diagonal"] - (call.operation is aten.triu.default), dtype=bool)
+    return call.sources("self").keep(below if call.operation is aten.tril.default else ~below)
+
+
+Place = Int[np.ndarray, "..."]
+
+
+def _place(call: Call, tensor: Tensor) -> Place | None:
+    """The values of a constant index; None where it depends on the input."""
+    if call.read(tensor).terms:
+        return None
+    value = call.constant(tensor)
+    if value is None:
+        raise UnsupportedOperation(
+            f"{call.operation} is indexed by a tensor that does not depend on the image and whose values are not "
+            "known without running the network; keep the index in a buffer, or register a rule with @rule(...)"
+        )
+    return np.asarray(value.cpu().numpy())
+
+
+def _indices(call: Call) -> tuple[list[int], list[Place | None], Sources]:
+    """The indexed axes, the positions (None: depends on the input), and what the indices themselves read."""
+    tensors: dict[int, Any] = {dim: t for dim, t in enumerate(call["indices"]) if t is not None}
+    extra = Sources.union([call.read(tensor) for tensor in tensors.values()])
+    return list(tensors), [_place(call, tensor) for tensor in tensors.values()], extra
+
+
+def _flat_places(
+    shape: tuple[int, ...], dims: list[int], places: list[Place | None], out: tuple[int, ...]
+) -> tuple[Place, tuple[int, ...]]:
+    """Row-major positions over the indexed axes, broadcast to the shape of the indices."""
+    flat = np.zeros(out, np.int64)
+    for dim, place in zip(dims, places, strict=True):
+        flat = flat * shape[dim] + (0 if place is None else np.where(place < 0, place + shape[dim], place))
+    return flat, out
+
+
+def _index_order(dims: list[int], indexed: int, rest: int) -> list[int]:
+    """Where the axes (indices first, then the rest) go: in place of adjacent indices, in front otherwise."""
+    order = list(range(indexed + rest))
+    if dims == list(range(dims[0], dims[-1] + 1)):
+        front = order[indexed : indexed + dims[0]]
+        order = [*front, *order[:indexed], *order[indexed + dims[0] :]]
+    return order
+
+
+def _column(flags: np.ndarray, more: int) -> np.ndarray:
+    return flags.reshape(-1, *[1] * more)
+
+
+def _flat(sources: Sources) -> Sources:
+    return sources.reshape((-1,))
+
+
+def _flat_index(shape: tuple[int, ...], dim: int, place: Place) -> Place:
+    """For each element of ``place`` the row-major position with its value as the index along ``dim``."""
+    grid = list(np.indices(place.shape))
+    grid[dim] = np.where(place < 0, place + shape[dim], place)
+    return np.ravel_multi_index(tuple(grid), shape).reshape(-1, 1)

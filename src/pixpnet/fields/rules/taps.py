@@ -1,0 +1,56 @@
+"""Which input positions each output position reads along one axis, for windows of every kind.
+
+All functions return an integer array ``out x taps`` in which -1 stands for "none" (padding is not input).
+"""
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from pixpnet.fields.terms import Taps
+
+
+def window_taps(
+    size: int, out: int, kernel: int, stride: int = 1, padding: int = 0, dilation: int = 1
+) -> Taps:
+    """Convolution and pooling: output i reads i * stride - padding + k * dilation.
+
+    >>> window_taps(4, 4, kernel=3, padding=1)[:2].tolist()
+    [[-1, 0, 1], [0, 1, 2]]
+    """
+    taps = np.arange(out)[:, None] * stride - padding + np.arange(kernel) * dilation
+    return within(taps, size)
+
+
+def transposed_taps(size: int, out: int, kernel: int, stride: int, padding: int, dilation: int) -> Taps:
+    """Transposed convolution and folding: output i reads every j with j * stride - padding + k * dilation = i."""
+    reached = np.arange(out)[:, None] + padding - np.arange(kernel) * dilation
+    return within(np.where(reached % stride == 0, reached // stride, -1), size)
+
+
+def adaptive_taps(size: int, out: int) -> Taps:
+    """Adaptive pooling: output i reads from floor(i * size / out) up to ceil((i + 1) * size / out)."""
+    index = np.arange(out)
+    return interval_taps(index * size // out, -(-(index + 1) * size // out))
+
+
+def interval_taps(start: Int[np.ndarray, " out"], stop: Int[np.ndarray, " out"]) -> Taps:
+    """Output i reads the positions from start[i] up to, not including, stop[i]."""
+    longest = int((stop - start).max(initial=0))
+    taps = start[:, None] + np.arange(longest)
+    return np.where(taps < stop[:, None], taps, -1)
+
+
+def relation_taps(reads: Bool[np.ndarray, "out size"]) -> Taps:
+    """Taps from a table that says whether output i reads position j.
+
+    >>> relation_taps(np.array([[True, False, True], [False, False, False]])).tolist()
+    [[0, 2], [-1, -1]]
+    """
+    most = max(int(reads.sum(1).max(initial=0)), 1)
+    order = np.argsort(~reads, axis=1, kind="stable")[:, :most]
+    return np.where(np.take_along_axis(reads, order, 1), order, -1)
+
+
+def within(taps: Taps, size: int) -> Taps:
+    """Taps outside 0 .. size - 1 read nothing."""
+    return np.where((taps >= 0) & (taps < size), taps, -1)

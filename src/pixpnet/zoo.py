@@ -1,0 +1,147 @@
+"""Names to networks, and the paper's names for their layers.
+
+A name is a torchvision model (``resnet18``), a timm model (``timm:convnext_tiny``) or a person's own code
+(``my.module:build``, called without arguments). The paper's table of intermediate layers (App. F) calls
+layers by names that are not always module paths; ``paper_names`` translates them.
+"""
+
+import importlib
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+import torch
+from torch import nn
+
+
+class UnknownModel(ValueError):
+    """A name that stands for no network; the message names the nearest ones."""
+
+
+def build(name: str, device: str = "cpu") -> nn.Module:
+    """Builds the network called ``name`` with random weights, in eval mode.
+
+    Args:
+        name: a torchvision name, ``timm:NAME`` or ``module.path:callable``.
+        device: where its parameters live; on ``"meta"`` they have shapes but no values and cost nothing.
+
+    >>> type(build("resnet18", device="meta")).__name__
+    'ResNet'
+    """
+    if device == "meta":
+        try:
+            with torch.device("meta"):
+                return _build(name).eval()
+        except (NotImplementedError, RuntimeError):
+            # Some constructors compute with tensors and need real ones.
+            return _build(name).eval().to("meta")
+    with torch.device(device):
+        return _build(name).eval()
+
+
+def _build(name: str) -> nn.Module:
+    if name.startswith("timm:"):
+        return _build_timm(name.removeprefix("timm:"))
+    if ":" in name:
+        return _build_own(*name.rsplit(":", 1))
+    return _build_torchvision(name)
+
+
+def _build_torchvision(name: str) -> nn.Module:
+    import pixpnet._torchvision  # noqa: F401  (before torchvision)
+    from torchvision import models
+
+    known = models.list_models(module=models)
+    if name not in known:
+        raise UnknownModel(
+            f"torchvision has no classifier '{name}'{_nearest(name, known)}. "
+            "Other networks: 'timm:NAME' or 'module.path:callable'"
+        )
+    # These two would otherwise spend a minute on, or warn about, an initialisation nobody asked for.
+    extra = {"init_weights": False} if name in ("inception_v3", "googlenet") else {}
+    model: nn.Module = models.get_model(name, weights=None, **extra)
+    return model
+
+
+def _build_timm(name: str) -> nn.Module:
+    import pixpnet._torchvision  # noqa: F401  (timm imports torchvision)
+
+    try:
+        import timm
+    except ModuleNotFoundError as error:
+        raise UnknownModel(f"'timm:{name}' needs timm: pip install 'pixpnet[timm]'") from error
+    if name.split(".")[0] not in timm.list_models():
+        raise UnknownModel(f"timm has no model '{name}'{_nearest(name, timm.list_models())}")
+    model: nn.Module = timm.create_model(name, pretrained=False)
+    return model
+
+
+def _build_own(path: str, attribute: str) -> nn.Module:
+    try:
+        module = importlib.import_module(path)
+    except ModuleNotFoundError as error:
+        raise UnknownModel(f"'{path}:{attribute}' needs a module '{path}', which cannot be imported: {error}") from error
+    builder = getattr(module, attribute, None)
+    if not callable(builder):
+        raise UnknownModel(f"'{path}' has no callable '{attribute}'{_nearest(attribute, dir(module))}")
+    model = builder() if not isinstance(builder, nn.Module) else builder
+    if not isinstance(model, nn.Module):
+        raise UnknownModel(f"'{path}:{attribute}' gave a {type(model).__name__}; a torch.nn.Module is needed")
+    return model
+
+
+def _nearest(name: str, known: list[str]) -> str:
+    near = get_close_matches(name, known, n=4, cutoff=0.5)
+    return f"; did you mean {', '.join(map(repr, near))}?" if near else ""
+
+
+_RESNET = ("conv1", "maxpool", "layer1", "layer2", "layer3", "layer4", "avgpool", "fc")
+_DENSENET = (
+    *("conv0", "norm0", "relu0", "pool0", "denseblock1", "transition1", "denseblock2", "transition2"),
+    *("denseblock3", "transition3", "denseblock4", "norm5", "avgpool", "classifier"),
+)
+_INCEPTION = (
+    *("Conv2d_1a_3x3", "Conv2d_2a_3x3", "Conv2d_2b_3x3", "maxpool1", "Conv2d_3b_1x1", "Conv2d_4a_3x3"),
+    *("maxpool2", "Mixed_5b", "Mixed_5c", "Mixed_5d", "Mixed_6a", "Mixed_6b", "Mixed_6c", "Mixed_6d"),
+    *("Mixed_6e", "Mixed_7c", "avgpool", "fc"),
+)
+_SQUEEZENET = ("conv1", "maxpool1", "maxpool2", "maxpool3", "features", "final_conv")
+_VGG = ("conv1", "maxpool1", "maxpool2", "maxpool3", "maxpool4", "maxpool5", "avgpool", "classifier")
+
+# The 21 architectures and intermediate layers of the paper's table (App. F), under the paper's names.
+PAPER_LAYERS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("densenet121", "densenet161", "densenet169", "densenet201"), _DENSENET),
+    "inception_v3": _INCEPTION,
+    **dict.fromkeys(("resnet18", "resnet34", "resnet50", "resnet101", "resnet152"), _RESNET),
+    **dict.fromkeys(("resnext101_32x8d", "resnext101_64x4d", "resnext50_32x4d"), _RESNET),
+    **dict.fromkeys(("wide_resnet50_2", "wide_resnet101_2"), _RESNET),
+    **dict.fromkeys(("squeezenet1_0", "squeezenet1_1"), _SQUEEZENET),
+    **dict.fromkeys(("vgg11", "vgg13", "vgg16", "vgg19"), _VGG),
+}
+
+
+def paper_names(model: nn.Module) -> dict[str, str]:
+    """The paper's names of layers that differ from their module paths, for torchvision's models.
+
+    DenseNet's ``avgpool`` of the paper is a functional call inside ``forward``, so it has no path.
+
+    >>> paper_names(build("vgg16", device="meta"))["maxpool4"]
+    'features.23'
+    """
+    if not type(model).__module__.startswith("torchvision.models."):
+        return {}
+    children = dict(model.named_children())
+    features = children.get("features")
+    if not isinstance(features, nn.Sequential):
+        return {}
+    family = type(model).__name__
+    if family == "DenseNet":
+        return {name: f"features.{name}" for name, _ in features.named_children()}
+    if family not in ("VGG", "SqueezeNet"):
+        return {}
+    pools = [path for path, module in features.named_children() if isinstance(module, nn.MaxPool2d)]
+    names = {f"maxpool{k}": f"features.{path}" for k, path in enumerate(pools, start=1)}
+    if family == "SqueezeNet":
+        return {"conv1": "features.0", **names, "final_conv": "classifier.1"}
+    # The paper takes VGG's conv1 after its ReLU.
+    first_relu = next(path for path, module in features.named_children() if isinstance(module, nn.ReLU))
+    return {"conv1": f"features.{first_relu}", **names}

@@ -47,8 +47,9 @@ def _build(name: str) -> nn.Module:
 
 
 def _build_torchvision(name: str) -> nn.Module:
-    import pixpnet._torchvision  # noqa: F401  (before torchvision)
     from torchvision import models
+
+    import pixpnet._torchvision  # noqa: F401  (before torchvision)
 
     known = models.list_models(module=models)
     if name not in known:
@@ -79,7 +80,9 @@ def _build_own(path: str, attribute: str) -> nn.Module:
     try:
         module = importlib.import_module(path)
     except ModuleNotFoundError as error:
-        raise UnknownModel(f"'{path}:{attribute}' needs a module '{path}', which cannot be imported: {error}") from error
+        raise UnknownModel(
+            f"'{path}:{attribute}' needs a module '{path}', which cannot be imported: {error}"
+        ) from error
     builder = getattr(module, attribute, None)
     if not callable(builder):
         raise UnknownModel(f"'{path}' has no callable '{attribute}'{_nearest(attribute, dir(module))}")

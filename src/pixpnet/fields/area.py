@@ -5,7 +5,7 @@ from math import prod
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
 from pixpnet.fields import bits
 from pixpnet.fields.sources import Sources
@@ -15,12 +15,7 @@ from pixpnet.fields.terms import Term
 def mean_area(sources: Sources) -> float:
     """The mean number of pixels that an element reads."""
     if sources not in _means:
-        _means[sources] = sum(
-            _mean_of_product([group[0].mask, *map(bits.sizes, group[0].sets)])
-            if len(group) == 1
-            else float(_area_of_union(group, sources.space).mean())
-            for group in _overlapping(sources.terms)
-        )
+        _means[sources] = _mean(sources.terms, sources.space)
     return _means[sources]
 
 
@@ -35,7 +30,7 @@ def areas(sources: Sources) -> Int[np.ndarray, "..."]:
         if len(group) == 1:
             total = total + prod(map(bits.sizes, group[0].sets), start=group[0].mask.astype(np.int64))
         else:
-            total = total + _area_of_union(group, sources.space)
+            total = total + _union_areas(group, sources.space)
     return total
 
 
@@ -45,13 +40,48 @@ def hulls(sources: Sources) -> list[Int[np.ndarray, "*atoms 2"]]:
     shadows = [np.zeros([1] * ndim + [bits.words(length)], np.uint64) for length in sources.space]
     for term in sources.terms:
         # Where one set of a product is empty or the mask is false, the others cast no shadow.
-        flags = [term.mask, *(sets.any(-1) for sets in term.sets)]
+        flags = [term.mask, *(np.asarray(sets.any(-1)) for sets in term.sets)]
         present = [flag for flag in flags if not flag.all()]
         for k, sets in enumerate(term.sets):
             for flag in present:
                 sets = np.where(flag[..., None], sets, np.uint64(0))
             shadows[k] = shadows[k] | sets
     return [bits.spans(shadow, length) for shadow, length in zip(shadows, sources.space, strict=True)]
+
+
+def _mean(terms: tuple[Term, ...], space: tuple[int, ...]) -> float:
+    groups = _overlapping(terms)
+    if len(groups) < len(terms) and (axis := _axis_of_masks_only(terms)) is not None:
+        return sum(weight * _mean(chosen, space) for weight, chosen in _classes(terms, axis))
+    return sum(
+        _mean_of_product([group[0].mask, *map(bits.sizes, group[0].sets)])
+        if len(group) == 1
+        else float(_union_areas(group, space).mean())
+        for group in groups
+    )
+
+
+def _axis_of_masks_only(terms: tuple[Term, ...]) -> int | None:
+    """An axis along which terms come and go but no set changes: the channels after a concatenation."""
+    for axis in range(terms[0].mask.ndim):
+        if any(t.mask.shape[axis] > 1 for t in terms) and all(s.shape[axis] == 1 for t in terms for s in t.sets):
+            return axis
+    return None
+
+
+def _classes(terms: tuple[Term, ...], axis: int) -> list[tuple[float, tuple[Term, ...]]]:
+    """The distinct choices of terms along ``axis``, each with the share of the positions that have it."""
+    size = max(term.mask.shape[axis] for term in terms)
+    patterns = [
+        np.broadcast_to(np.moveaxis(t.mask, axis, 0), (size, *np.delete(t.mask.shape, axis))).reshape(size, -1)
+        for t in terms
+    ]
+    _, firsts, counts = np.unique(np.concatenate(patterns, 1), axis=0, return_index=True, return_counts=True)
+    classes = []
+    for first, count in zip(firsts, counts, strict=True):
+        chosen = (Term(t.sets, t.mask.take([min(first, t.mask.shape[axis] - 1)], axis)) for t in terms)
+        classes.append((count / size, tuple(term for term in chosen if term.mask.any())))
+    return classes
 
 
 def _mean_of_product(factors: list[np.ndarray]) -> float:
@@ -73,7 +103,7 @@ def _varying(array: np.ndarray) -> set[int]:
 
 def _overlapping(terms: tuple[Term, ...]) -> list[list[Term]]:
     """Groups the terms so that terms of different groups never share a pixel of an element."""
-    if len(terms) > 1 and sum(term.mask.astype(np.int64) for term in terms).max() < 2:
+    if len(terms) > 1 and np.max(sum(term.mask.astype(np.int64) for term in terms)) < 2:
         return [[term] for term in terms]  # the usual case after concatenation: no element has two terms
     group_of = list(range(len(terms)))
     for i, j in combinations(range(len(terms)), 2):
@@ -88,17 +118,54 @@ def _may_overlap(left: Term, right: Term) -> bool:
     )
 
 
-def _area_of_union(group: list[Term], space: tuple[int, ...]) -> Int[np.ndarray, "..."]:
-    """Sweeps over the input lines: on each, the union of the sets of the terms that reach that line."""
+# Up to here inclusion and exclusion, with at most 2 ** 6 products, is quicker than going through all lines.
+_FEW = 6
+
+
+def _union_areas(group: list[Term], space: tuple[int, ...]) -> Int[np.ndarray, "..."]:
+    if len(group) <= _FEW:
+        return _include_exclude(group, None)
+    return _sweep(group, space)
+
+
+def _include_exclude(group: list[Term], common: Term | None) -> Int[np.ndarray, "..."]:
+    """Inclusion and exclusion: the intersection of products is the product of the intersections.
+
+    With ``common``, the areas of the parts of the union that lie in it.
+    """
+    total = np.zeros([1] * group[0].mask.ndim, np.int64)
+    for k, term in enumerate(group):
+        if common is not None:
+            sets = tuple(a & b for a, b in zip(term.sets, common.sets, strict=True))
+            term = Term(sets, term.mask & common.mask)
+        if term.is_empty():
+            continue
+        total = total + prod(map(bits.sizes, term.sets), start=term.mask.astype(np.int64))
+        if k + 1 < len(group):
+            # What later terms add inside this one has been counted here already.
+            total = total - _include_exclude(group[k + 1 :], term)
+    return total
+
+
+def _sweep(group: list[Term], space: tuple[int, ...]) -> Int[np.ndarray, "..."]:
+    """Goes through the input lines: on each, the union of the sets of the terms that reach that line."""
     reached = [[bits.unpack(sets, n) for sets, n in zip(t.sets, space[:-1], strict=False)] for t in group]
-    total = np.zeros(np.broadcast_shapes(*(a.shape[: t.mask.ndim] for t in group for a in t.sets)), np.int64)
-    for line in product(*(range(n) for n in space[:-1])):
+    lines = [_distinct([reach[k] for reach in reached]) for k in range(len(space) - 1)]
+    total = np.zeros([1] * group[0].mask.ndim, np.int64)
+    for line in product(*lines):
         united = np.zeros([1] * (group[0].mask.ndim + 1), np.uint64)
         for term, reach in zip(group, reached, strict=True):
             present = term.mask
-            for k, position in enumerate(line):
+            for k, (position, _) in enumerate(line):
                 present = present & reach[k][..., position]
             if present.any():
                 united = united | np.where(present[..., None], term.sets[-1], np.uint64(0))
-        total = total + bits.sizes(united)
+        total = total + bits.sizes(united) * prod(count for _, count in line)
     return total
+
+
+def _distinct(reached: list[Bool[np.ndarray, "*index length"]]) -> list[tuple[int, int]]:
+    """One position for each set of input lines that no element tells apart, and how many lines are in it."""
+    columns = np.concatenate([members.reshape(-1, members.shape[-1]) for members in reached])
+    _, firsts, counts = np.unique(columns, axis=1, return_index=True, return_counts=True)
+    return list(zip(firsts.tolist(), counts.tolist(), strict=True))

@@ -7,6 +7,7 @@ columns stay separate sets through flatten, windows and heads.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 
 Atoms = tuple[tuple[int, ...], ...]
@@ -80,9 +81,9 @@ def refine(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...] | N
     if left == right:
         return left
     cuts = sorted(_tails(left) | _tails(right), reverse=True)
-    if any(larger % smaller for larger, smaller in zip(cuts, cuts[1:], strict=False)):
+    if any(larger % smaller for larger, smaller in pairwise(cuts)):
         return None
-    return tuple(larger // smaller for larger, smaller in zip(cuts, cuts[1:], strict=False))
+    return tuple(larger // smaller for larger, smaller in pairwise(cuts))
 
 
 def _tails(sizes: tuple[int, ...]) -> set[int]:

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 import numpy as np
 from jaxtyping import Bool, Int, UInt64
 
-Sets = UInt64[np.ndarray, "*index words"]
+# One set for each element of an index of any shape, the words last.
+Sets = UInt64[np.ndarray, "..."]
+_Sets = UInt64[np.ndarray, "*index words"]
 
 
 def words(length: int) -> int:
@@ -27,18 +29,18 @@ def singletons(length: int) -> UInt64[np.ndarray, "length words"]:
     return sets
 
 
-def sizes(sets: Sets) -> Int[np.ndarray, "*index"]:
+def sizes(sets: _Sets) -> Int[np.ndarray, "*index"]:
     """How many positions each set holds."""
     return np.asarray(np.bitwise_count(sets).sum(-1, dtype=np.int64))
 
 
-def unpack(sets: Sets, length: int) -> Bool[np.ndarray, "*index length"]:
+def unpack(sets: _Sets, length: int) -> Bool[np.ndarray, "*index {length}"]:
     """Membership of every position, one boolean each."""
     octets = np.ascontiguousarray(sets).astype("<u8", copy=False).view(np.uint8)
     return np.unpackbits(octets, axis=-1, count=length, bitorder="little").astype(bool)
 
 
-def spans(sets: Sets, length: int) -> Int[np.ndarray, "*index 2"]:
+def spans(sets: _Sets, length: int) -> Int[np.ndarray, "*index 2"]:
     """The smallest interval ``start, stop`` around each set; ``0, 0`` for the empty set."""
     members = unpack(sets, length)
     start = members.argmax(-1)

@@ -86,7 +86,7 @@ class Constants:
         result = func(*args, **kwargs)
         if torch.Tag.nondeterministic_seeded in func.tags or "empty" in func._schema.name:
             return result
-        made = [item for item in (result if isinstance(result, (list, tuple)) else [result])]
+        made = list(result) if isinstance(result, (list, tuple)) else [result]
         if any(not isinstance(item, Tensor) or item.numel() > LARGEST for item in made):
             return result
         values = {id(t): self.value(t) for t in _flat_tensors(args, kwargs)}

@@ -1,4 +1,4 @@
-"""The field of a layer: for every neuron of its output, the exact set of input pixels that it is a function of."""
+"""The field of a layer: for every neuron of its output, the exact set of input pixels that it reads."""
 
 from collections import Counter
 from functools import cached_property

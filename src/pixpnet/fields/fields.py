@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from torch import nn
 
 from pixpnet import zoo
+from pixpnet.fields.errors import UnknownValue
 from pixpnet.fields.field import Field
 from pixpnet.fields.table import FieldTable, Row
 from pixpnet.fields.trace import Layer, trace
@@ -124,5 +125,9 @@ def receptive_fields(model: nn.Module | str, input_shape: tuple[int, ...]) -> Fi
             f"input_shape {input_shape} should be channels followed by the size of the input, such as (3, 224, 224)"
         )
     if isinstance(model, str):
-        model = zoo.build(model, device="meta")
+        try:
+            return receptive_fields(zoo.build(model, device="meta"), input_shape)
+        except UnknownValue:
+            # A few networks index with tables in their buffers, which have no values on the meta device.
+            model = zoo.build(model)
     return Fields(trace(model, input_shape), input_shape, zoo.paper_names(model))

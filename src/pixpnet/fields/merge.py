@@ -35,12 +35,12 @@ def unite(terms: Iterable[Term]) -> list[Term]:
 def _unite_part(group: list[Term], part: int) -> Term:
     if len(group) == 1:
         return group[0]
-    united = (group[0].sets + (group[0].mask,))[part]
+    united = (*group[0].sets, group[0].mask)[part]
     for term in group[1:]:
         united = united | (*term.sets, term.mask)[part]
     if part == len(group[0].sets):
         return Term(group[0].sets, united)
-    return Term(group[0].sets[:part] + (united,) + group[0].sets[part + 1 :], group[0].mask)
+    return Term((*group[0].sets[:part], united, *group[0].sets[part + 1 :]), group[0].mask)
 
 
 class _Labels:

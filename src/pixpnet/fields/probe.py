@@ -87,13 +87,15 @@ def probe(
         twin(image)
         for path, calls in outputs.items():
             if any(tensor.isnan().any() for tensors in calls for tensor in tensors):
-                raise ValueError(f"the model gives NaN at '{path}' for an ordinary image, so NaN cannot be traced in it")
+                raise ValueError(
+                    f"the model gives NaN at '{path}' for an ordinary image, so NaN cannot be traced in it"
+                )
         todo = list(pixels)
         for start in range(0, len(todo), batch):
             chunk = todo[start : start + batch]
             images = image.repeat(len(chunk), *[1] * len(input_shape))
             for position, pixel in enumerate(chunk):
-                images[(position, slice(None), *pixel)] = torch.nan
+                images[position].reshape(input_shape[0], -1)[:, _flat(pixel, input_shape[1:])] = torch.nan
             outputs.clear()
             twin(images)
             for position, pixel in enumerate(chunk):
@@ -104,6 +106,14 @@ def probe(
                         for path, calls in outputs.items()
                     },
                 )
+
+
+def _flat(pixel: Pixel, space: tuple[int, ...]) -> int:
+    """The row-major number of a pixel."""
+    number = 0
+    for index, size in zip(pixel, space, strict=True):
+        number = number * size + index
+    return number
 
 
 def _one_of(tensor: Tensor, position: int, count: int, path: str) -> Tensor:
@@ -140,7 +150,7 @@ def _plain_kernels() -> Iterator[None]:
     fast_path = torch.backends.mha.get_fastpath_enabled()
     with ExitStack() as stack:
         stack.enter_context(torch.no_grad())
-        stack.enter_context(torch.backends.mkldnn.flags(enabled=False))
+        stack.enter_context(torch.backends.mkldnn.flags(enabled=False, allow_tf32=None))
         stack.enter_context(sdpa_kernel(SDPBackend.MATH))
         torch.backends.mha.set_fastpath_enabled(False)
         try:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 from typing import NamedTuple
 
@@ -98,6 +98,6 @@ def _bands(members: Bool[np.ndarray, "*space"]) -> Iterator[tuple[tuple[int, ...
     lines = members.reshape(len(members), -1)
     changes = np.flatnonzero((lines[1:] != lines[:-1]).any(1)) + 1
     edges = [0, *changes.tolist(), len(lines)]
-    for first, last in zip(edges, edges[1:], strict=False):
-        for start, stop in _bands(members[first]):
-            yield (first, *start), (last, *stop)
+    for first, last in pairwise(edges):
+        for starts, stops in _bands(members[first]):
+            yield (first, *starts), (last, *stops)

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import UninitializedTensorMixin
+from torch.nn.parameter import is_lazy
 
 _CONTAINERS: dict[type, Callable[..., Any]] = {list: list, tuple: tuple, set: set}
 
@@ -57,7 +57,7 @@ def make_shell(model: nn.Module, stand_in: Callable[[Tensor], Tensor]) -> nn.Mod
 
 
 def _replace(tensor: Tensor, stand_in: Callable[[Tensor], Tensor]) -> Tensor:
-    if isinstance(tensor, UninitializedTensorMixin):
+    if is_lazy(tensor):
         raise ValueError(
             "the model has lazy parameters without a shape; run it once on a real batch before asking for its fields"
         )

@@ -136,7 +136,7 @@ class Sources:
     def keep(self, chosen: Bool[np.ndarray, "..."]) -> "Sources":
         """Keeps what the elements with true ``chosen`` (broadcast) read; the others read nothing."""
         flags = np.broadcast_to(chosen, self.shape).reshape([n for group in self.atoms for n in group])
-        return self._with(merge(Term(term.sets, term.mask & flags) for term in self.terms))
+        return self._with(merge(Term(term.sets, np.asarray(term.mask & flags)) for term in self.terms))
 
     # Shapes -----------------------------------------------------------------------------------------------
 
@@ -242,9 +242,7 @@ class Sources:
         edit = Edit(self._first_atom(dim), len(self.atoms[dim]), sizes)
         flat = [size for group in self.atoms for size in group]
         atoms = (*self.atoms[:dim], sizes, *self.atoms[dim + 1 :])
-        return Sources(
-            self.shape, self.space, atoms, tuple(_edit_axes(term, edit, flat) for term in self.terms)
-        )
+        return Sources(self.shape, self.space, atoms, tuple(_edit_axes(term, edit, flat) for term in self.terms))
 
     def _narrow_to_one(self, dim: int) -> "Sources":
         """Gives an axis that nothing varies along the size 1."""
@@ -264,13 +262,10 @@ def _align(parts: list[Sources]) -> list[Sources]:
     if all(part.atoms == parts[0].atoms for part in parts):
         return parts
     for dim, size in enumerate(parts[0].shape):
-        sizes: tuple[int, ...] = parts[0].atoms[dim]
+        sizes: tuple[int, ...] | None = parts[0].atoms[dim]
         for part in parts[1:]:
-            sizes = refine(sizes, part.atoms[dim]) or (size,)
-        # A pair that cannot be refined fuses to one atom, which then fits every later one as well, or none.
-        if any(refine(sizes, part.atoms[dim]) != sizes for part in parts):
-            sizes = (size,)
-        parts = [part._regrouped(dim, sizes) for part in parts]
+            sizes = refine(sizes, part.atoms[dim]) if sizes is not None else None
+        parts = [part._regrouped(dim, (size,) if sizes is None else sizes) for part in parts]
     return parts
 
 
@@ -303,9 +298,7 @@ def _edit_axes(term: Term, edit: Edit, sizes: list[int]) -> Term:
     return _map_arrays(term, change)
 
 
-def _divide_where_possible(
-    held: tuple[int, ...], old: tuple[int, ...], new: tuple[int, ...]
-) -> list[int] | None:
+def _divide_where_possible(held: tuple[int, ...], old: tuple[int, ...], new: tuple[int, ...]) -> list[int] | None:
     """The shape of an array over ``new`` atoms that still does not depend on what it did not depend on.
 
     Works where ``new`` only divides the ``old`` atoms; None where some are fused.

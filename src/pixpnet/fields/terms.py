@@ -37,8 +37,7 @@ class Term:
     def covers(self, other: "Term") -> bool:
         """Whether this term holds every pixel of ``other``; a false answer may also mean "in parts"."""
         return not (other.mask & ~self.mask).any() and all(
-            theirs is ours or bits.is_subset(theirs, ours)
-            for theirs, ours in zip(other.sets, self.sets, strict=True)
+            theirs is ours or bits.is_subset(theirs, ours) for theirs, ours in zip(other.sets, self.sets, strict=True)
         )
 
 
@@ -55,7 +54,7 @@ def take(term: Term, axis: int, taps: Taps) -> list[Term]:
             sets[carrier] = _flatten_constant(_gather(sets[carrier], axis, taps, present), axis)
         elif mask.shape[axis] > 1:
             mask = _flatten_constant(_gather(mask, axis, taps, present), axis)
-        elif not (reads := present.any(1)).all():
+        elif not (reads := np.asarray(present.any(1))).all():
             mask = mask & _along(axis, reads, mask.ndim)
         pieces.append(Term(tuple(sets), mask))
     return pieces
@@ -86,7 +85,7 @@ def unite_along(term: Term, axis: int) -> list[Term]:
         if carrier is not None:
             sets[carrier] = np.bitwise_or.reduce(sets[carrier], axis=axis, keepdims=True)
         elif mask.shape[axis] > 1:
-            mask = mask.any(axis, keepdims=True)
+            mask = np.asarray(mask.any(axis, keepdims=True))
         pieces.append(Term(tuple(sets), mask))
     return pieces
 
@@ -132,9 +131,7 @@ def _carrier(term: Term, axis: int) -> int | None:
     return next((k for k, sets in enumerate(term.sets) if sets.shape[axis] > 1), None)
 
 
-def _gather(
-    array: np.ndarray, axis: int, taps: Taps, present: Bool[np.ndarray, "out taps"]
-) -> np.ndarray:
+def _gather(array: np.ndarray, axis: int, taps: Taps, present: Bool[np.ndarray, "out taps"]) -> np.ndarray:
     """The union of ``array`` over the taps of each output position."""
     if not present.all():
         # Absent taps read an extra, empty position behind the last.

@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_flatten_with_path
 
 from pixpnet.fields import rules as _fill_the_table  # noqa: F401
 from pixpnet.fields.constants import Constants
-from pixpnet.fields.errors import UnsupportedOperation
+from pixpnet.fields.errors import UnknownValue, UnsupportedOperation
 from pixpnet.fields.rules.registry import VIEWS, Call, View, find_rule, functional_form
 from pixpnet.fields.shell import make_shell
 from pixpnet.fields.shortcuts import SHORTCUTS
@@ -237,7 +237,7 @@ class _Tracer(TorchDispatchMode):
                 "operations such as torch.where"
             )
         if any(value is None for value in values):
-            raise UnsupportedOperation(
+            raise UnknownValue(
                 f"the Python code of {self.place} looks at the value of a tensor ({func}) that is not known "
                 "without running the network; keep it as a Python number or in a buffer"
             )
@@ -256,4 +256,3 @@ def _tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Tensor]:
             yield argument
         elif isinstance(argument, (list, tuple)):
             yield from (item for item in argument if isinstance(item, Tensor))
-

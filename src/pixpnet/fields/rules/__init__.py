@@ -11,4 +11,13 @@ from pixpnet.fields.rules import (
     shaping,
 )
 
-__all__ = ["convolution", "elementwise", "indexing", "padding", "products", "reduction", "resample", "shaping"]
+__all__ = [
+    "convolution",
+    "elementwise",
+    "indexing",
+    "padding",
+    "products",
+    "reduction",
+    "resample",
+    "shaping",
+]

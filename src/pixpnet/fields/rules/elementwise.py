@@ -12,8 +12,6 @@ aten = torch.ops.aten
 
 UNTAGGED = (
     aten.hardswish.default,
-    aten.masked_fill.Scalar,
-    aten.masked_fill.Tensor,
     aten._prelu_kernel.default,
     aten.bernoulli.default,
     aten.bernoulli.p,

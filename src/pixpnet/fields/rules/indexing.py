@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from pixpnet.fields.errors import UnsupportedOperation
+from pixpnet.fields.errors import UnknownValue, UnsupportedOperation
 from pixpnet.fields.rules.registry import Call, rule
 from pixpnet.fields.rules.taps import relation_taps
 from pixpnet.fields.sources import Sources
@@ -106,9 +106,7 @@ def scatter(call: Call) -> Sources:
         )
     if call.operation in (aten.index_add.default, aten.index_copy.default):
         count = len(sources.shape)
-        place = np.broadcast_to(
-            place.reshape([-1 if k == dim % count else 1 for k in range(count)]), values.shape
-        )
+        place = np.broadcast_to(place.reshape([-1 if k == dim % count else 1 for k in range(count)]), values.shape)
     targets = _flat_index(sources.shape, dim, place)[:, 0]
     for k, size in enumerate(place.shape[: len(values.shape)]):
         values = values.take(k, np.arange(size)[:, None])
@@ -125,6 +123,21 @@ def embedding(call: Call) -> Sources:
     """Whole rows of a table."""
     rows = call.sources("weight").reduce([0], keepdim=False)
     return Sources.union([rows, call.sources("indices").unsqueeze(-1)])
+
+
+@rule(aten.where.self, aten.masked_fill.Scalar, aten.masked_fill.Tensor)
+def choose(call: Call) -> Sources:
+    """By a constant mask, exactly the chosen one; by a mask that depends on the image, both and the mask."""
+    if call.operation is aten.where.self:
+        mask, chosen, other = call["condition"], call.sources("self"), call.sources("other")
+    else:
+        mask, chosen, other = call["mask"], call.sources("value"), call.sources("self")
+    chosen, other = chosen.expand(call.shape), other.expand(call.shape)
+    value = None if call.read(mask).terms else call.constant(mask)
+    if value is None:
+        return Sources.union([call.read(mask), chosen, other])
+    flags = value.cpu().numpy()
+    return Sources.union([chosen.keep(flags), other.keep(~flags)])
 
 
 @rule(aten.tril.default, aten.triu.default)
@@ -144,7 +157,7 @@ def _place(call: Call, tensor: Tensor) -> Place | None:
         return None
     value = call.constant(tensor)
     if value is None:
-        raise UnsupportedOperation(
+        raise UnknownValue(
             f"{call.operation} is indexed by a tensor that does not depend on the image and whose values are not "
             "known without running the network; keep the index in a buffer, or register a rule with @rule(...)"
         )
@@ -187,6 +200,6 @@ def _flat(sources: Sources) -> Sources:
 
 def _flat_index(shape: tuple[int, ...], dim: int, place: Place) -> Place:
     """For each element of ``place`` the row-major position with its value as the index along ``dim``."""
-    grid = list(np.indices(place.shape))
+    grid: list[np.ndarray] = list(np.indices(place.shape))
     grid[dim] = np.where(place < 0, place + shape[dim], place)
     return np.ravel_multi_index(tuple(grid), shape).reshape(-1, 1)

@@ -23,7 +23,7 @@ def _padded(call: Call, fold: str) -> Sources:
             index = np.minimum(index, 2 * (size - 1) - index)
         elif fold == "replicate":
             index = np.clip(index, 0, size - 1)
-        sources = sources.take(dim, within(index, size)[:, None])
+        sources = sources.take(dim, within(index[:, None], size))
     return sources
 
 
@@ -65,6 +65,16 @@ def flip(call: Call) -> Sources:
     sources = call.sources("self")
     for dim in call["dims"]:
         sources = sources.take(dim, np.arange(sources.shape[dim])[::-1, None])
+    return sources
+
+
+@rule(aten.rot90.default)
+def rot90(call: Call) -> Sources:
+    """Quarter turns in the plane of two axes."""
+    sources, (first, second) = call.sources("self"), call["dims"]
+    for _ in range(call["k"] % 4):
+        mirrored = sources.take(second, np.arange(sources.shape[second])[::-1, None])
+        sources = mirrored.transpose(first, second)
     return sources
 
 

@@ -54,7 +54,7 @@ aten = torch.ops.aten
 def reduction(call: Call) -> tuple[Sources, ...]:
     """The whole of the reduced axes."""
     sources = call.sources("x" if "x" in call else "self")
-    dims = call["dim"] if "dim" in call else None
+    dims = call.get("dim")
     keepdim = bool(call["keepdim"]) if "keepdim" in call else False
     reduced = sources.reduce(_dims(dims, len(sources.shape)), keepdim)
     return (reduced,) * len(call.shapes)
@@ -135,7 +135,7 @@ def group_norm(call: Call) -> tuple[Sources | None, ...]:
 def batch_norm(call: Call) -> tuple[Sources | None, ...]:
     """Nothing more than itself in eval mode; in training mode the whole batch at all positions."""
     sources = call.sources("input")
-    if "training" in call and call["training"]:
+    if call.get("training"):
         sources = sources.everything_along(0, *range(2, len(sources.shape)))
     statistics = [call.sources(name) for name in ("running_mean", "running_var") if name in call]
     if any(statistic.terms for statistic in statistics):

@@ -63,6 +63,12 @@ class Call:
             return self.args[position]
         return self.kwargs.get(name, default)
 
+    def get(self, name: str, default: Any = None) -> Any:
+        """The argument called ``name``, or ``default`` where the operation has none of that name."""
+        if name not in self:
+            return default
+        return self[name]
+
     def __contains__(self, name: str) -> bool:
         """Whether the operation's schema has an argument of that name."""
         return name in _parameters(self.operation)
@@ -99,6 +105,7 @@ class Rule:
         self.__doc__ = answer.__doc__
 
     def __call__(self, call: Call) -> Answer:
+        """What the operation reads."""
         return self.answer(call)
 
 

@@ -73,7 +73,7 @@ def _resample(call: Call, taps_of: Any, **options: float) -> Sources:
 
 def _scale(call: Call, axis: int, axes: int, size: int, out: int, real: type[np.floating[Any]]) -> Any:
     """Input positions per output position."""
-    if "align_corners" in call and call["align_corners"]:
+    if call.get("align_corners"):
         return real(size - 1) / real(out - 1) if out > 1 else real(0)
     given = call["scales"] if axes == 1 else call[("scales_d", "scales_h", "scales_w")[axis - axes]]
     if given is not None and given > 0:
@@ -90,12 +90,12 @@ def _nearest_taps(size: int, out: int, scale: Any, aligned: bool, offset: float)
         position = np.arange(out) // 2
     else:
         position = np.floor((index + type(scale)(offset)) * scale).astype(np.int64)
-    return np.minimum(position, size - 1)[:, None]
+    return np.asarray(np.minimum(position, size - 1)[:, None])
 
 
 def _source_position(out: int, scale: Any, aligned: bool) -> np.ndarray:
     index = np.arange(out).astype(type(scale))
-    return index * scale if aligned else (index + type(scale)(0.5)) * scale - type(scale)(0.5)
+    return np.asarray(index * scale if aligned else (index + type(scale)(0.5)) * scale - type(scale)(0.5))
 
 
 def _linear_taps(size: int, out: int, scale: Any, aligned: bool) -> Taps:
@@ -108,10 +108,12 @@ def _linear_taps(size: int, out: int, scale: Any, aligned: bool) -> Taps:
 
 def _cubic_taps(size: int, out: int, scale: Any, aligned: bool) -> Taps:
     base = np.floor(_source_position(out, scale, aligned)).astype(np.int64)
-    return np.clip(base[:, None] + np.arange(-1, 3), 0, size - 1)
+    return np.asarray(np.clip(base[:, None] + np.arange(-1, 3), 0, size - 1))
 
 
 def _antialiased_taps(size: int, out: int, scale: Any, aligned: bool, support: float) -> Taps:
+    if size == out:  # torch skips the axis
+        return np.arange(out)[:, None]
     real = type(scale)
     reach = real(support) * max(scale, real(1.0))
     centre = scale * (np.arange(out).astype(real) + real(0.5))

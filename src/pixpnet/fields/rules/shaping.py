@@ -1,4 +1,4 @@
-"""Views and shapes: the same elements under other indices, and how writing through a view changes its base."""
+"""Views and shapes: the same elements under other indices, and what writing through a view does."""
 
 import numpy as np
 import torch

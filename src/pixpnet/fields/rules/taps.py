@@ -9,9 +9,7 @@ from jaxtyping import Bool, Int
 from pixpnet.fields.terms import Taps
 
 
-def window_taps(
-    size: int, out: int, kernel: int, stride: int = 1, padding: int = 0, dilation: int = 1
-) -> Taps:
+def window_taps(size: int, out: int, kernel: int, stride: int = 1, padding: int = 0, dilation: int = 1) -> Taps:
     """Convolution and pooling: output i reads i * stride - padding + k * dilation.
 
     >>> window_taps(4, 4, kernel=3, padding=1)[:2].tolist()
@@ -22,7 +20,7 @@ def window_taps(
 
 
 def transposed_taps(size: int, out: int, kernel: int, stride: int, padding: int, dilation: int) -> Taps:
-    """Transposed convolution and folding: output i reads every j with j * stride - padding + k * dilation = i."""
+    """Transposed convolution, folding: output i reads each j with j * stride - padding + k * dilation = i."""
     reached = np.arange(out)[:, None] + padding - np.arange(kernel) * dilation
     return within(np.where(reached % stride == 0, reached // stride, -1), size)
 

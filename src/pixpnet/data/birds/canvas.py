@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 from jaxtyping import Float, Int32, UInt8
 
-Colour = tuple[int, int, int]
+from pixpnet.data.birds.colours import Colour
 
 SCENERY = 0
 """The label of everything that is not the bird."""
@@ -48,6 +48,12 @@ class Canvas:
         fine = (cols * fineness, rows * fineness)
         return cls(np.asarray(cv2.resize(labelled, fine, interpolation=cv2.INTER_NEAREST)), fineness)
 
+    @property
+    def size(self) -> tuple[int, int]:
+        """Rows and columns of the picture."""
+        rows, cols = self.layers.shape[:2]
+        return rows // self.fineness, cols // self.fineness
+
     def fixed(self, points: Float[np.ndarray, "*some 2"]) -> Int32[np.ndarray, "*some 2"]:
         """Pixel coordinates as the fixed-point numbers that `fill` takes; convert many at once."""
         unit = self.fineness * (1 << _FRACTION_BITS)
@@ -58,14 +64,16 @@ class Canvas:
         """Paint a polygon in a colour, and its label with it."""
         cv2.fillPoly(self.layers, [polygon], (*colour, label), shift=_FRACTION_BITS)
 
-    def fill_all(self, polygons: Iterable[Int32[np.ndarray, "vertices 2"]], colours: Iterable[Colour]) -> None:
+    def fill_all(
+        self, polygons: Iterable[Int32[np.ndarray, "vertices 2"]], colours: Iterable[Colour]
+    ) -> None:
         """Paint one piece of scenery after the other."""
         for polygon, colour in zip(polygons, colours, strict=True):
             self.fill(polygon, colour)
 
     def picture(self) -> UInt8[np.ndarray, "rows cols 3"]:
         """The picture: the mean colour of each pixel."""
-        rows, cols = (length // self.fineness for length in self.layers.shape[:2])
+        rows, cols = self.size
         return np.asarray(cv2.resize(self.layers, (cols, rows), interpolation=cv2.INTER_AREA))[..., :3]
 
     def labels(self) -> UInt8[np.ndarray, "rows cols"]:

@@ -1,7 +1,7 @@
 """Smooth outlines from a few points: closed and open curves, tapered strokes, ellipses.
 
 Everything is a polygon in the end. The curves are Catmull-Rom splines, which run through their control
-points and commute with affine maps: an outline is sampled once and then posed, instead of the other way round.
+points and commute with affine maps: an outline is sampled once and posed later, not the other way round.
 """
 
 from collections.abc import Sequence
@@ -10,6 +10,15 @@ import numpy as np
 from jaxtyping import Float
 
 Points = Sequence[tuple[float, float]]
+
+
+def path(text: str) -> list[tuple[float, float]]:
+    """Points from a text as SVG writes them, in hundredths.
+
+    >>> path("50,-45 62.5,0")
+    [(0.5, -0.45), (0.625, 0.0)]
+    """
+    return [(float(x) / 100, float(y) / 100) for x, y in (point.split(",") for point in text.split())]
 
 
 def closed_curve(points: Points, samples: int = 6) -> Float[np.ndarray, "vertices 2"]:
@@ -26,7 +35,7 @@ def open_curve(points: Points, samples: int = 6) -> Float[np.ndarray, "vertices 
     """The curve from the first point through all the others to the last.
 
     >>> open_curve([(0, 0), (1, 0), (2, 0)], samples=2)[:, 0].tolist()
-    [0.0, 0.5625, 1.0, 1.4375, 2.0]
+    [0.0, 0.4375, 1.0, 1.5625, 2.0]
     """
     knots = np.asarray(points, dtype=np.float64)
     return np.concatenate([_spline(np.concatenate([knots[:1], knots, knots[-1:]]), samples), knots[-1:]])
@@ -57,7 +66,8 @@ def ellipse(
     """
     angles = np.linspace(0, 2 * np.pi, vertices, endpoint=False)
     outline = np.stack([radii[0] * np.cos(angles), radii[1] * np.sin(angles)], axis=1)
-    return outline @ turn(degrees).T + np.asarray(centre)
+    turned: Float[np.ndarray, "vertices 2"] = outline @ turn(degrees).T + np.asarray(centre)
+    return turned
 
 
 def turn(degrees: float) -> Float[np.ndarray, "2 2"]:
@@ -74,7 +84,9 @@ def _spline(knots: Float[np.ndarray, "knots 2"], samples: int) -> Float[np.ndarr
     """A uniform Catmull-Rom spline from the second knot to the last but one, its end left out."""
     at = np.arange(samples)[:, None] / samples
     weights = 0.5 * np.concatenate(
-        [-at + 2 * at**2 - at**3, 2 - 5 * at**2 + 3 * at**3, at + 4 * at**2 - 3 * at**3, -(at**2) + at**3], axis=1
+        [-at + 2 * at**2 - at**3, 2 - 5 * at**2 + 3 * at**3, at + 4 * at**2 - 3 * at**3, -(at**2) + at**3],
+        axis=1,
     )
     spans = np.stack([knots[:-3], knots[1:-2], knots[2:-1], knots[3:]], axis=1)
-    return np.einsum("sk,nkc->nsc", weights, spans).reshape(-1, 2)
+    vertices: Float[np.ndarray, "vertices 2"] = np.einsum("sk,nkc->nsc", weights, spans).reshape(-1, 2)
+    return vertices

@@ -47,10 +47,12 @@ class Pose:
         """The keypoints of a bird in pixels."""
         maps = np.stack([self.maps[joint] for joint in bird.keypoint_joints])
         bent = self._bend(bird.keypoints)
-        return np.einsum("pij,pj->pi", maps[:, :, :2], bent) + maps[:, :, 2]
+        moved: Float[np.ndarray, "parts 2"] = np.einsum("pij,pj->pi", maps[:, :, :2], bent) + maps[:, :, 2]
+        return moved
 
     def _bend(self, points: Float[np.ndarray, "points 2"]) -> Float[np.ndarray, "points 2"]:
-        return points + 0.014 * np.sin(4.0 * points[:, ::-1] + self.ripple)
+        bent: Float[np.ndarray, "points 2"] = points + 0.014 * np.sin(4.0 * points[:, ::-1] + self.ripple)
+        return bent
 
 
 def draw_pose(generator: np.random.Generator, size: tuple[int, int], options: BirdOptions) -> Pose:
@@ -73,7 +75,7 @@ def draw_pose(generator: np.random.Generator, size: tuple[int, int], options: Bi
     linear = unit * turn(degrees) @ stretch
     middle = np.array([(cols - 1) / 2 + 0.07 * cols * right, (rows - 1) / 2 + 0.05 * rows * down])
     if cropped < options.crop:
-        middle += _push(side, 0.14 + 0.12 * amount) * (cols, rows)
+        _push_out(middle, side, amount, unit, size)
     # The trunk's middle lies right of the bird's own, whose tail is longer than its beak.
     root = np.concatenate([linear, (middle + linear @ (0.05, -0.02))[:, None]], axis=1)
 
@@ -89,10 +91,22 @@ def draw_pose(generator: np.random.Generator, size: tuple[int, int], options: Bi
     return Pose(maps, ripple if options.pose else ripple * 0, unit, (feet[0], feet[1]), degrees, facing)
 
 
-def _push(side: float, share: float) -> Float[np.ndarray, " 2"]:
-    """A move towards one of the four sides: left and right more often than up and down."""
-    directions = ((-1.0, 0.0), (-1.0, 0.0), (1.0, 0.0), (1.0, 0.0), (0.0, -0.6), (0.0, 0.8))
-    return share * np.array(directions[int(side * len(directions))])
+def _push_out(
+    middle: Float[np.ndarray, " 2"], side: float, amount: float, unit: float, size: tuple[int, int]
+) -> None:
+    """Move the middle of a bird so close to a side of the picture that the frame cuts it."""
+    rows, cols = size
+    gap = (0.48 + 0.22 * amount) * unit - 0.5
+    # Left and right twice as often as up and down.
+    axis, where = (
+        (0, gap),
+        (0, cols - 1 - gap),
+        (0, gap),
+        (0, cols - 1 - gap),
+        (1, gap),
+        (1, rows - 1 - gap),
+    )[int(side * 6)]
+    middle[axis] = where
 
 
 def _about(centre: tuple[float, float], degrees: float) -> Float[np.ndarray, "2 3"]:
@@ -108,7 +122,9 @@ def _compose(outer: Float[np.ndarray, "2 3"], inner: Float[np.ndarray, "2 3"]) -
     return composed
 
 
-def _apply(affine: Float[np.ndarray, "2 3"], points: Float[np.ndarray, "points 2"]) -> Float[np.ndarray, "points 2"]:
+def _apply(
+    affine: Float[np.ndarray, "2 3"], points: Float[np.ndarray, "points 2"]
+) -> Float[np.ndarray, "points 2"]:
     """Map points."""
     mapped: Float[np.ndarray, "points 2"] = points @ affine[:, :2].T + affine[:, 2]
     return mapped

@@ -43,8 +43,8 @@ class Canvas:
         if fineness % 2 == 0:
             raise ValueError(f"fineness {fineness} is even and has no centre; give an odd number")
         rows, cols, _ = background.shape
-        labelled = np.zeros((rows, cols, 4), np.uint8)
-        labelled[..., :3] = background
+        labelled = np.asarray(cv2.cvtColor(background, cv2.COLOR_RGB2RGBA))
+        labelled[..., 3] = SCENERY
         fine = (cols * fineness, rows * fineness)
         return cls(np.asarray(cv2.resize(labelled, fine, interpolation=cv2.INTER_NEAREST)), fineness)
 

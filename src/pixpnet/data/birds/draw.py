@@ -22,10 +22,7 @@ from pixpnet.data.birds.species import PARTS, SPECIES
 from pixpnet.data.birds.template import template
 
 _CONCERNS = {
-    name: number
-    for number, name in enumerate(
-        ("pose", "colour", "scene", "clutter", "perch", "sprig", "light", "confounder")
-    )
+    name: number for number, name in enumerate(("bird", "scene", "clutter", "perch", "sprig", "confounder"))
 }
 _FINENESS = 3
 _DEFAULTS = BirdOptions()
@@ -83,8 +80,11 @@ def draw_bird(
     def stream(concern: str) -> np.random.Generator:
         return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, index, _CONCERNS[concern]])))
 
-    pose = draw_pose(stream("pose"), size, options)
-    paints = mix_palette(stream("colour"), options.colour)
+    # These three take the same numbers from the stream whatever the options.
+    own = stream("bird")
+    pose = draw_pose(own, size, options)
+    paints = mix_palette(own, options.colour)
+    light = draw_light(own, options.light)
     scenic = stream("scene")
     scene = choose_scene(scenic)
     canvas = Canvas.over(paint_background(scenic, scene, size), _FINENESS)
@@ -100,7 +100,7 @@ def draw_bird(
         paint_sprig(front, canvas, scene, pose)
 
     labels = canvas.labels()
-    image = illuminate(canvas.picture(), labels, draw_light(stream("light"), options.light), pose.unit)
+    image = illuminate(canvas.picture(), labels, light, pose.unit)
     masks = labels == _LABELS
     bird_mask = labels != SCENERY
     confounder_mask = None

@@ -74,5 +74,5 @@ def illuminate(
     around = cv2.blur((labels > 0).astype(np.float32), (3, 3))
     gain = 1 + shade * np.maximum(1.5 * around - 0.5, 0)
     red, green, blue = light.tint
-    gains = cv2.merge([gain * red, gain * green, gain * blue])
-    return np.asarray(cv2.multiply(picture, gains, dtype=cv2.CV_8U))
+    lit = cv2.multiply(picture.astype(np.float32), cv2.merge([gain * red, gain * green, gain * blue]))
+    return np.asarray(cv2.convertScaleAbs(np.maximum(lit, 0)))

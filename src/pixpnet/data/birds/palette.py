@@ -25,18 +25,22 @@ def mix_palette(generator: np.random.Generator, noise: float) -> dict[str, Colou
     """
     picks = generator.random(6)
     jitter = generator.normal(0, 12, (6, 3))
-    sameness = float(generator.random())
+    coat_depth, under_depth, dark_share, pale_share, sameness = generator.random(5).tolist()
     # Half of the birds wear one colour on back, head and wing.
     if sameness < 0.5:
         picks[1:3] = picks[0]
         jitter[1:3] = jitter[0]
-    mantle, head, wing = (_pick(_COATS, picks[i], jitter[i], noise) for i in range(3))
-    under = _pick(_UNDERS, picks[3], jitter[3], noise)
+    # Marks make some species darker on average than others; the depth of the coat outweighs that.
+    coats = (1 + noise * (0.5 * coat_depth - 0.27)) * _COATS
+    unders = (1 - 0.25 * noise * under_depth) * _UNDERS
+    mantle, head, wing = (_pick(coats, picks[i], jitter[i], noise) for i in range(3))
+    under = _pick(unders, picks[3], jitter[3], noise)
     beak, leg = (_pick(_HORN, picks[i], jitter[i], noise) for i in (4, 5))
     wing = 0.86 * wing
     throat = 0.45 * under + 0.55 * np.array([246, 240, 228])
-    dark = 0.16 * mantle + np.array([18, 14, 16])
-    pale = 0.10 * under + 0.90 * np.array([253, 251, 245])
+    dark = (0.10 + 0.25 * noise * dark_share) * mantle + np.array([16, 12, 14])
+    cream = 0.06 + 0.34 * noise * pale_share
+    pale = cream * under + (1 - cream) * np.array([253, 251, 245])
     mixed = {
         "mantle": mantle, "mantle_dark": 0.80 * mantle, "mantle_light": _lighter(mantle, 0.2),
         "head": head, "head_dark": 0.70 * head, "head_light": _lighter(head, 0.14),

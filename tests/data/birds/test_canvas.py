@@ -1,0 +1,43 @@
+"""The canvas: fills in pixel coordinates, checked against areas known from geometry."""
+
+import numpy as np
+import pytest
+
+from pixpnet.data.birds.canvas import Canvas
+from pixpnet.data.birds.curves import closed_curve, ellipse, open_curve, turn
+
+
+def test_an_even_fineness_has_no_centre_and_is_refused():
+    with pytest.raises(ValueError, match="odd"):
+        Canvas.over(np.zeros((4, 4, 3), np.uint8), fineness=4)
+
+
+@pytest.mark.parametrize("fineness", [3, 5])
+def test_a_disc_has_the_area_and_centre_of_a_disc_in_labels_and_picture(fineness):
+    canvas = Canvas.over(np.zeros((64, 80, 3), np.uint8), fineness)
+    canvas.fill(canvas.fixed(ellipse((50.25, 30.75), (20, 20), vertices=200)), (200, 0, 0), label=9)
+    mask = canvas.labels() == 9
+    cover = canvas.picture()[..., 0] / 200
+    area = np.pi * 20**2
+    # OpenCV paints the outline too: up to half a fine pixel all around.
+    rim = 2 * np.pi * 20 * 0.5 / fineness
+    for weights in (mask, cover):
+        assert area - 10 < weights.sum() < area + rim + 10
+        ys, xs = np.indices(weights.shape)
+        centre = (weights * xs).sum() / weights.sum(), (weights * ys).sum() / weights.sum()
+        np.testing.assert_allclose(centre, (50.25, 30.75), atol=0.1)
+
+
+def test_a_background_that_nobody_paints_on_comes_back_unchanged():
+    background = np.random.default_rng(0).integers(0, 256, (20, 30, 3)).astype(np.uint8)
+    canvas = Canvas.over(background, fineness=3)
+    assert np.array_equal(canvas.picture(), background)
+    assert not canvas.labels().any()
+
+
+def test_curves_run_through_their_control_points_and_commute_with_rotation():
+    points = [(0.0, 0.0), (1.0, 0.2), (1.3, 1.1), (0.1, 0.9)]
+    np.testing.assert_allclose(closed_curve(points, samples=4)[::4], points, atol=1e-12)
+    np.testing.assert_allclose(open_curve(points, samples=4)[::4], points, atol=1e-12)
+    turned = [tuple(point) for point in np.array(points) @ turn(33).T]
+    np.testing.assert_allclose(closed_curve(turned), closed_curve(points) @ turn(33).T, atol=1e-12)

@@ -1,7 +1,7 @@
 """How fast birds are drawn, on one thread, against two yardsticks measured in the same run.
 
-The yardsticks, both at 96 x 96: decoding a JPEG file with Pillow, which is what a stored picture would cost, and
-a bird of five ellipses painted by Pillow at four times the size and reduced, without masks or background.
+The yardsticks, both at 96 x 96: decoding a JPEG file with Pillow, which is what a stored picture would cost,
+and a bird of five ellipses painted by Pillow at four times the size and reduced, without masks or background.
 """
 
 import io
@@ -40,9 +40,8 @@ def main() -> None:
                 job(index)
             seconds[name].append((time.process_time() - start) / IMAGES)
     ours = median(seconds["draw_bird, 96 x 96, masks included"])
-    print(
-        f"{'one thread, CPU time, median of ' + str(ROUNDS) + ' rounds':45}{'images/s':>10}{'time / ours':>13}"
-    )
+    heading = f"one thread, CPU time, median of {ROUNDS} rounds"
+    print(f"{heading:45}{'images/s':>10}{'time / ours':>13}")
     for name, values in seconds.items():
         print(f"{name:45}{1 / median(values):10.0f}{median(values) / ours:13.2f}")
 

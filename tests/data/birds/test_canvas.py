@@ -16,8 +16,9 @@ def test_an_even_fineness_has_no_centre_and_is_refused():
 def test_a_disc_has_the_area_and_centre_of_a_disc_in_labels_and_picture(fineness):
     canvas = Canvas.over(np.zeros((64, 80, 3), np.uint8), fineness)
     canvas.fill(canvas.fixed(ellipse((50.25, 30.75), (20, 20), vertices=200)), (200, 0, 0), label=9)
-    mask = canvas.labels() == 9
-    cover = canvas.picture()[..., 0] / 200
+    finished = canvas.finish()
+    mask = finished.labels == 9
+    cover = finished.picture[..., 0] / 200
     area = np.pi * 20**2
     # OpenCV paints the outline too: up to half a fine pixel all around.
     rim = 2 * np.pi * 20 * 0.5 / fineness
@@ -30,9 +31,9 @@ def test_a_disc_has_the_area_and_centre_of_a_disc_in_labels_and_picture(fineness
 
 def test_a_background_that_nobody_paints_on_comes_back_unchanged():
     background = np.random.default_rng(0).integers(0, 256, (20, 30, 3)).astype(np.uint8)
-    canvas = Canvas.over(background, fineness=3)
-    assert np.array_equal(canvas.picture(), background)
-    assert not canvas.labels().any()
+    finished = Canvas.over(background, fineness=3).finish()
+    assert np.array_equal(finished.picture, background)
+    assert not finished.labels.any()
 
 
 def test_curves_run_through_their_control_points_and_commute_with_rotation():
@@ -41,3 +42,11 @@ def test_curves_run_through_their_control_points_and_commute_with_rotation():
     np.testing.assert_allclose(open_curve(points, samples=4)[::4], points, atol=1e-12)
     turned = [tuple(point) for point in np.array(points) @ turn(33).T]
     np.testing.assert_allclose(closed_curve(turned), closed_curve(points) @ turn(33).T, atol=1e-12)
+
+
+def test_the_picture_is_the_mean_over_each_pixels_block():
+    fine = np.random.default_rng(1).integers(0, 256, (30, 45, 4)).astype(np.uint8)
+    means = fine.reshape(10, 3, 15, 3, 4).mean(axis=(1, 3))[..., :3]
+    finished = Canvas(fine.copy(), fineness=3).finish()
+    assert np.abs(finished.picture - means).max() <= 0.5 + 1e-6
+    assert np.array_equal(finished.labels, fine[1::3, 1::3, 3])

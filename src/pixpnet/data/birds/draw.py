@@ -99,8 +99,9 @@ def draw_bird(
     if front.random() < options.occlusion:
         paint_sprig(front, canvas, scene, pose)
 
-    labels = canvas.labels()
-    image = illuminate(canvas.picture(), labels, light, pose.unit)
+    finished = canvas.finish()
+    labels = finished.labels
+    image = illuminate(finished.picture, labels, light, pose.unit)
     masks = labels == _LABELS
     bird_mask = labels != SCENERY
     confounder_mask = None

@@ -22,7 +22,8 @@ _HEIGHTS = {
     "leg": 0.4,
     "beak": 0.9,
 }
-_RELIEF = np.array([0.0, *(_HEIGHTS.get(part, 1.0) for part in PARTS)], dtype=np.float32)
+_RELIEF = np.zeros(256, dtype=np.float32)
+_RELIEF[1 : len(PARTS) + 1] = [_HEIGHTS.get(part, 1.0) for part in PARTS]
 _ROUNDING = ((0.05, 0.16), (0.20, 0.40))
 """Fine and coarse relief: half the width of its rounding as a share of the trunk, and its strength."""
 _SLOPE = np.array([(1, 0, -1), (2, 0, -2), (1, 0, -1)], dtype=np.float32) / 8
@@ -63,8 +64,8 @@ def illuminate(
     >>> illuminate(grey, np.zeros((8, 8), np.uint8), Light((0.0, -1.0), (1.0, 1.1, 1.0)), 4.0)[0, 0].tolist()
     [100, 110, 100]
     """
-    relief = _RELIEF[labels]
-    height = np.zeros_like(relief)
+    relief = cv2.LUT(labels, _RELIEF)
+    height = np.zeros(relief.shape, np.float32)
     for share, gain in _ROUNDING:
         width = 2 * max(1, round(share * unit)) + 1
         box = (width, width)
@@ -72,7 +73,7 @@ def illuminate(
     shade = cv2.filter2D(height, cv2.CV_32F, light.towards[0] * _SLOPE + light.towards[1] * _SLOPE.T)
     # Labels are hard where the picture is smooth: without a soft rim, just inside, shadows would show jags.
     around = cv2.blur((labels > 0).astype(np.float32), (3, 3))
-    gain = 1 + shade * np.maximum(1.5 * around - 0.5, 0)
+    gain = np.maximum(1 + shade * np.maximum(1.5 * around - 0.5, 0), 0)
     red, green, blue = light.tint
     lit = cv2.multiply(picture.astype(np.float32), cv2.merge([gain * red, gain * green, gain * blue]))
-    return np.asarray(cv2.convertScaleAbs(np.maximum(lit, 0)))
+    return np.asarray(cv2.convertScaleAbs(lit))  # rounds, and clips at 255

@@ -50,3 +50,5 @@ def test_the_picture_is_the_mean_over_each_pixels_block():
     finished = Canvas(fine.copy(), fineness=3).finish()
     assert np.abs(finished.picture - means).max() <= 0.5 + 1e-6
     assert np.array_equal(finished.labels, fine[1::3, 1::3, 3])
+    covered = (fine[..., 3] > 0).reshape(10, 3, 15, 3).mean(axis=(1, 3))
+    assert np.abs(finished.cover / 255 - covered).max() <= 0.5 / 255 + 1e-6

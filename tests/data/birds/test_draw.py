@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pixpnet._torchvision import ensure
 from pixpnet.data.birds import PARTS, SPECIES, BirdOptions, Drawing, draw_bird
 
 drawings = st.builds(
@@ -210,7 +211,7 @@ def test_colour_light_clutter_and_marks_leave_every_annotation_as_it_was(change)
 
 
 def test_torchvisions_flip_takes_keypoints_to_where_the_flipped_masks_are():
-    import pixpnet._torchvision  # noqa: F401
+    ensure()
     from torchvision import tv_tensors
     from torchvision.transforms.v2 import functional
 
@@ -228,9 +229,9 @@ def test_a_picture_looks_today_as_it_looked_when_it_was_first_written_down():
     drawing = draw_bird(seed=0, index=17, species=3)
     thirds = drawing.image.reshape(3, 32, 3, 32, 3).mean(axis=(1, 3))
     written = [
-        [[113, 148, 85], [106, 139, 83], [102, 126, 83]],
-        [[100, 125, 77], [113, 94, 70], [127, 147, 92]],
-        [[82, 109, 65], [90, 114, 69], [91, 115, 69]],
+        [[113, 148, 85], [106, 139, 83], [103, 126, 84]],
+        [[100, 124, 77], [112, 93, 70], [127, 148, 93]],
+        [[82, 109, 65], [90, 113, 69], [91, 115, 69]],
     ]
     np.testing.assert_allclose(thirds, written, atol=1.5)
     np.testing.assert_allclose(

@@ -31,6 +31,8 @@ class Finished:
     """The mean colour of each pixel."""
     labels: UInt8[np.ndarray, "rows cols"]
     """The label at the centre of each pixel."""
+    cover: UInt8[np.ndarray, "rows cols"]
+    """How much of each pixel is labelled at all, from 0 to 255."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,11 @@ class Canvas:
     def finish(self) -> Finished:
         """The picture and the labels; this uses the canvas up."""
         each = slice(self.fineness // 2, None, self.fineness)
-        labels = self.layers[each, each, 3].copy()
+        box = (self.fineness, self.fineness)
+        fine_labels = cv2.extractChannel(self.layers, 3)
+        labels = fine_labels[each, each].copy()
+        _, labelled = cv2.threshold(fine_labels, SCENERY, 255, cv2.THRESH_BINARY)
         # Block means, as `cv2.resize` with INTER_AREA gives them, at a third of its price.
-        cv2.blur(self.layers, (self.fineness, self.fineness), dst=self.layers)
-        return Finished(self.layers[each, each, :3].copy(), labels)
+        cover = cv2.blur(labelled, box)[each, each].copy()
+        cv2.blur(self.layers, box, dst=self.layers)
+        return Finished(self.layers[each, each, :3].copy(), labels, cover)

@@ -101,7 +101,7 @@ def draw_bird(
 
     finished = canvas.finish()
     labels = finished.labels
-    image = illuminate(finished.picture, labels, light, pose.unit)
+    image = illuminate(finished, light, pose.unit)
     masks = labels == _LABELS
     bird_mask = labels != SCENERY
     confounder_mask = None

@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 from jaxtyping import UInt8
 
+from pixpnet.data.birds.canvas import Finished
 from pixpnet.data.birds.species import PARTS
 
 _HEIGHTS = {
@@ -52,28 +53,24 @@ def draw_light(generator: np.random.Generator, strength: float) -> Light:
     return Light((float(np.cos(angle)), -float(np.sin(angle))), (level * red, level, level * blue))
 
 
-def illuminate(
-    picture: UInt8[np.ndarray, "rows cols 3"],
-    labels: UInt8[np.ndarray, "rows cols"],
-    light: Light,
-    unit: float,
-) -> UInt8[np.ndarray, "rows cols 3"]:
+def illuminate(finished: Finished, light: Light, unit: float) -> UInt8[np.ndarray, "rows cols 3"]:
     """The picture under a light; `unit` is the length of the trunk in pixels.
 
-    >>> grey = np.full((8, 8, 3), 100, np.uint8)
-    >>> illuminate(grey, np.zeros((8, 8), np.uint8), Light((0.0, -1.0), (1.0, 1.1, 1.0)), 4.0)[0, 0].tolist()
+    >>> empty = np.zeros((8, 8), np.uint8)
+    >>> grey = Finished(np.full((8, 8, 3), 100, np.uint8), labels=empty, cover=empty)
+    >>> illuminate(grey, Light((0.0, -1.0), (1.0, 1.1, 1.0)), unit=4.0)[0, 0].tolist()
     [100, 110, 100]
     """
-    relief = cv2.LUT(labels, _RELIEF)
+    relief = cv2.LUT(finished.labels, _RELIEF)
     height = np.zeros(relief.shape, np.float32)
-    for share, gain in _ROUNDING:
+    for share, strength in _ROUNDING:
         width = 2 * max(1, round(share * unit)) + 1
         box = (width, width)
-        height += gain * width * cv2.blur(cv2.blur(relief, box), box)
+        height += strength * width * cv2.blur(cv2.blur(relief, box), box)
     shade = cv2.filter2D(height, cv2.CV_32F, light.towards[0] * _SLOPE + light.towards[1] * _SLOPE.T)
-    # Labels are hard where the picture is smooth: without a soft rim, just inside, shadows would show jags.
-    around = cv2.blur((labels > 0).astype(np.float32), (3, 3))
-    gain = np.maximum(1 + shade * np.maximum(1.5 * around - 0.5, 0), 0)
+    # By its share of the pixel, lest the bird's rim show jags or a halo.
+    gain = np.maximum(1 + shade * finished.cover.astype(np.float32) / 255, 0)
     red, green, blue = light.tint
-    lit = cv2.multiply(picture.astype(np.float32), cv2.merge([gain * red, gain * green, gain * blue]))
+    gains = cv2.merge([gain * red, gain * green, gain * blue])
+    lit = cv2.multiply(finished.picture.astype(np.float32), gains)
     return np.asarray(cv2.convertScaleAbs(lit))  # rounds, and clips at 255

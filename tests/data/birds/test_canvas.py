@@ -15,7 +15,7 @@ def test_an_even_fineness_has_no_centre_and_is_refused():
 @pytest.mark.parametrize("fineness", [3, 5])
 def test_a_disc_has_the_area_and_centre_of_a_disc_in_labels_and_picture(fineness):
     canvas = Canvas.over(np.zeros((64, 80, 3), np.uint8), fineness)
-    canvas.fill(canvas.fixed(ellipse((50.25, 30.75), (20, 20), vertices=200)), (200, 0, 0), label=9)
+    canvas.fill(canvas.fixed(ellipse((50.25, 30.75), (20.0, 20.0), vertices=200)), (200, 0, 0), label=9)
     finished = canvas.finish()
     mask = finished.labels == 9
     cover = finished.picture[..., 0] / 200
@@ -40,8 +40,8 @@ def test_curves_run_through_their_control_points_and_commute_with_rotation():
     points = [(0.0, 0.0), (1.0, 0.2), (1.3, 1.1), (0.1, 0.9)]
     np.testing.assert_allclose(closed_curve(points, samples=4)[::4], points, atol=1e-12)
     np.testing.assert_allclose(open_curve(points, samples=4)[::4], points, atol=1e-12)
-    turned = [tuple(point) for point in np.array(points) @ turn(33).T]
-    np.testing.assert_allclose(closed_curve(turned), closed_curve(points) @ turn(33).T, atol=1e-12)
+    turned = [tuple(point) for point in np.array(points) @ turn(33.0).T]
+    np.testing.assert_allclose(closed_curve(turned), closed_curve(points) @ turn(33.0).T, atol=1e-12)
 
 
 def test_the_picture_is_the_mean_over_each_pixels_block():

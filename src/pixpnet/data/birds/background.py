@@ -49,7 +49,7 @@ def paint_background(
     picture = np.empty((rows, cols, 3), np.uint8)
     picture[:] = column.clip(0, 255).astype(np.uint8)[:, None]
     for layer in scene.far:
-        copies = scatter(generator, layer, size, layer.count)
+        copies = scatter(generator, layer, size)
         fixed = np.rint(copies.outlines * (1 << _FRACTION_BITS)).astype(np.int32)
         for outline, colour in zip(fixed, copies.colours, strict=True):
             cv2.fillPoly(picture, [outline], colour, shift=_FRACTION_BITS)
@@ -67,7 +67,7 @@ def paint_clutter(
     >>> paint_clutter(np.random.default_rng(0), canvas, SCENES[1], {}, amount=0.0)
     """
     for layer in scene.near:
-        copies = scatter(generator, layer, canvas.size, layer.count)
+        copies = scatter(generator, layer, canvas.size)
         canvas.fill_all(canvas.fixed(copies.outlines), copies.colours)
     if not amount:
         return
@@ -76,5 +76,5 @@ def paint_clutter(
         colours = tuple(paints[tone] for tone in tones)
         # Blades grow into the picture from below; the rest is anywhere, in any direction.
         band, angle = ((1.0, 1.15), (-25.0, 25.0)) if stamp == "blade" else ((0.0, 1.0), (0.0, 360.0))
-        copies = scatter(generator, Layer(stamp, count, size, band, colours, angle), canvas.size, count)
+        copies = scatter(generator, Layer(stamp, count, size, band, colours, angle), canvas.size)
         canvas.fill_all(canvas.fixed(copies.outlines), copies.colours)

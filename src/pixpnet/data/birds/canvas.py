@@ -77,9 +77,7 @@ class Canvas:
         """Paint a polygon in a colour, and its label with it."""
         cv2.fillPoly(self.layers, [polygon], (*colour, label), shift=_FRACTION_BITS)
 
-    def fill_all(
-        self, polygons: Iterable[Int32[np.ndarray, "vertices 2"]], colours: Iterable[Colour]
-    ) -> None:
+    def fill_all(self, polygons: Iterable[Int32[np.ndarray, "_ 2"]], colours: Iterable[Colour]) -> None:
         """Paint one piece of scenery after the other."""
         for polygon, colour in zip(polygons, colours, strict=True):
             self.fill(polygon, colour)

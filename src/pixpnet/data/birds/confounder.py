@@ -70,15 +70,10 @@ def _cover(label: int, side: int, degrees: float) -> Float[np.ndarray, "side sid
     return np.asarray(cv2.resize(fine, (side, side), interpolation=cv2.INTER_AREA)).astype(np.float32) / 255
 
 
-def _outlines(kind: int) -> list[Float[np.ndarray, "vertices 2"]]:
-    """A flower with an eye, a star, a ring, or for further kinds flowers with more and more petals."""
+def _outlines(kind: int) -> list[Float[np.ndarray, "_ 2"]]:
+    """A flower with an eye, a star or a ring; where two outlines overlap, there is a hole."""
     angles = np.linspace(0, 2 * np.pi, 60, endpoint=False)
     circle = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    if kind == 1:
-        corners = np.linspace(0, 2 * np.pi, 10, endpoint=False)
-        radius = np.where(np.arange(10) % 2 == 0, 1.0, 0.42)
-        return [np.stack([radius * np.cos(corners), radius * np.sin(corners)], axis=1)]
-    if kind == 2:
-        return [circle, 0.55 * circle]
-    petals = 5 if kind == 0 else 3 + kind
-    return [circle * (0.62 + 0.38 * np.cos(petals * angles))[:, None], 0.18 * circle]
+    flower = circle * (0.62 + 0.38 * np.cos(5 * angles))[:, None]
+    star = circle[::6] * np.where(np.arange(10) % 2 == 0, 1.0, 0.42)[:, None]
+    return [[flower, 0.18 * circle], [star], [circle, 0.55 * circle]][kind]

@@ -24,7 +24,7 @@ def path(text: str) -> list[tuple[float, float]]:
 def closed_curve(points: Points, samples: int = 6) -> Float[np.ndarray, "vertices 2"]:
     """The closed curve through the points; a point given twice makes a corner.
 
-    >>> closed_curve([(0, 0), (1, 0), (1, 1), (0, 1)], samples=5).shape
+    >>> closed_curve(path("0,0 100,0 100,100 0,100"), samples=5).shape
     (20, 2)
     """
     knots = np.asarray(points, dtype=np.float64)
@@ -34,7 +34,7 @@ def closed_curve(points: Points, samples: int = 6) -> Float[np.ndarray, "vertice
 def open_curve(points: Points, samples: int = 6) -> Float[np.ndarray, "vertices 2"]:
     """The curve from the first point through all the others to the last.
 
-    >>> open_curve([(0, 0), (1, 0), (2, 0)], samples=2)[:, 0].tolist()
+    >>> open_curve(path("0,0 100,0 200,0"), samples=2)[:, 0].tolist()
     [0.0, 0.375, 1.0, 1.625, 2.0]
     """
     knots = np.asarray(points, dtype=np.float64)
@@ -44,7 +44,7 @@ def open_curve(points: Points, samples: int = 6) -> Float[np.ndarray, "vertices 
 def ribbon(points: Points, widths: Sequence[float], samples: int = 5) -> Float[np.ndarray, "vertices 2"]:
     """A stroke along an open curve, as wide at each control point as its width says.
 
-    >>> ribbon([(0, 0), (1, 0)], [0.2, 0.0], samples=1).tolist()
+    >>> ribbon(path("0,0 100,0"), [0.2, 0.0], samples=1).tolist()
     [[0.0, 0.1], [1.0, 0.0], [1.0, 0.0], [0.0, -0.1]]
     """
     spine = open_curve(points, samples)
@@ -61,7 +61,7 @@ def ellipse(
 ) -> Float[np.ndarray, "vertices 2"]:
     """An ellipse as a polygon, its first radius turned by an angle (clockwise where y points down).
 
-    >>> ellipse((1, 2), (0.5, 0.25)).mean(axis=0).round(6).tolist()
+    >>> ellipse((1.0, 2.0), (0.5, 0.25)).mean(axis=0).round(6).tolist()
     [1.0, 2.0]
     """
     angles = np.linspace(0, 2 * np.pi, vertices, endpoint=False)
@@ -73,7 +73,7 @@ def ellipse(
 def turn(degrees: float) -> Float[np.ndarray, "2 2"]:
     """The matrix that turns column vectors by an angle, clockwise where y points down.
 
-    >>> turn(90).round(6).tolist()
+    >>> turn(90.0).round(6).tolist()
     [[0.0, -1.0], [1.0, 0.0]]
     """
     sine, cosine = np.sin(np.radians(degrees)), np.cos(np.radians(degrees))

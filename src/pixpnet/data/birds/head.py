@@ -20,7 +20,7 @@ def cheek() -> tuple[Shape, ...]:
         "cheek",
         "head",
         ("head", ellipse(CENTRE, _RADII, vertices=36)),
-        ("head_light", ellipse((0.345, -0.265), (0.085, 0.065), -15)),
+        ("head_light", ellipse((0.345, -0.265), (0.085, 0.065), -15.0)),
     )
 
 
@@ -34,9 +34,9 @@ def throat(variant: str) -> tuple[Shape, ...]:
 
 def crown(variant: str) -> tuple[Shape, ...]:
     """The top of the head, from the beak to the nape."""
-    cap = _upper_head(-8, -172, brow=path("17,-43 33,-47.5 48,-45"))
+    cap = _upper_head(-8.0, -172.0, brow=path("17,-43 33,-47.5 48,-45"))
     if variant == "cap":
-        low = _upper_head(0, -186, brow=path("14,-40 33,-45.5 48,-43"))
+        low = _upper_head(0.0, -186.0, brow=path("14,-40 33,-45.5 48,-43"))
         return ordered("crown", "head", ("dark", low))
     if variant == "crest":
         tuft = closed_curve(
@@ -45,8 +45,8 @@ def crown(variant: str) -> tuple[Shape, ...]:
         vane = ribbon(path("37,-52 26,-58 15,-70"), [0.0, 0.035, 0.0])
         return ordered("crown", "head", ("head_dark", tuft), ("head", vane))
     stripes = [
-        _upper_head(-22, -160, brow=path("18,-44.5 32,-50 46,-47")),
-        _upper_head(-38, -142, brow=path("22,-50 32,-53 43,-50.5")),
+        _upper_head(-22.0, -160.0, brow=path("18,-44.5 32,-50 46,-47")),
+        _upper_head(-38.0, -142.0, brow=path("22,-50 32,-53 43,-50.5")),
     ]
     return ordered("crown", "head", ("dark", cap), ("pale", stripes[0]), ("dark", stripes[1]))
 

@@ -42,7 +42,7 @@ def mix_palette(generator: np.random.Generator, noise: float) -> dict[str, Colou
     cream = 0.06 + 0.34 * noise * pale_share
     pale = cream * under + (1 - cream) * np.array([253, 251, 245])
     mixed = {
-        "mantle": mantle, "mantle_dark": 0.80 * mantle, "mantle_light": _lighter(mantle, 0.2),
+        "mantle": mantle, "mantle_dark": 0.80 * mantle,
         "head": head, "head_dark": 0.70 * head, "head_light": _lighter(head, 0.14),
         "under": under, "under_dark": 0.86 * under, "throat": throat,
         "wing": wing, "wing_dark": 0.76 * wing, "wing_light": _lighter(wing, 0.16),

@@ -24,8 +24,8 @@ _SNOW = hue("f6f8fc")
 class _Perch:
     """Outlines in the colour of the wood or stone, and lighter ones on top."""
 
-    body: tuple[Float[np.ndarray, "vertices 2"], ...]
-    shine: tuple[Float[np.ndarray, "vertices 2"], ...]
+    body: tuple[Float[np.ndarray, "_ 2"], ...]
+    shine: tuple[Float[np.ndarray, "_ 2"], ...]
 
 
 def _along(x: float) -> float:
@@ -35,7 +35,10 @@ def _along(x: float) -> float:
 
 def _limb(height: float, *widths: float) -> Float[np.ndarray, "vertices 2"]:
     """A stroke along the branch, some way above its middle."""
-    return ribbon([(x, _along(x) - height) for x in (-9, -6, -4, -2.5, -1, 0, 1, 2.5, 4, 6, 9)], widths)
+    return ribbon(
+        [(x, _along(x) - height) for x in (-9.0, -6.0, -4.0, -2.5, -1.0, 0.0, 1.0, 2.5, 4.0, 6.0, 9.0)],
+        widths,
+    )
 
 
 def _branch() -> _Perch:

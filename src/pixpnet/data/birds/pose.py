@@ -32,8 +32,6 @@ class Pose:
     """The middle between the feet, in pixels."""
     tilt: float
     """Rotation of the whole bird in degrees, clockwise."""
-    facing: int
-    """1 for right, -1 for left."""
 
     def points(self, bird: Template) -> Float[np.ndarray, "points 2"]:
         """All outlines of a bird in pixels."""
@@ -58,9 +56,8 @@ class Pose:
 def draw_pose(generator: np.random.Generator, size: tuple[int, int], options: BirdOptions) -> Pose:
     """A random pose within a picture of (rows, cols).
 
-    >>> pose = draw_pose(np.random.default_rng(0), (96, 96), BirdOptions(flip=0.0))
-    >>> pose.facing
-    1
+    >>> draw_pose(np.random.default_rng(0), (96, 96), BirdOptions(scale=0.0)).unit
+    48.0
     """
     rows, cols = size
     pitch, nod, flap, swing, plump, tilt, growth, right, down = generator.uniform(-1, 1, 9).tolist()
@@ -75,7 +72,7 @@ def draw_pose(generator: np.random.Generator, size: tuple[int, int], options: Bi
     linear = unit * turn(degrees) @ stretch
     middle = np.array([(cols - 1) / 2 + 0.07 * cols * right, (rows - 1) / 2 + 0.05 * rows * down])
     if cropped < options.crop:
-        _push_out(middle, side, amount, unit, size)
+        middle = _at_a_side(middle, side, amount, unit, size)
     # The trunk's middle lies right of the bird's own, whose tail is longer than its beak.
     root = np.concatenate([linear, (middle + linear @ (0.05, -0.02))[:, None]], axis=1)
 
@@ -88,25 +85,22 @@ def draw_pose(generator: np.random.Generator, size: tuple[int, int], options: Bi
         "tail": _compose(body, _about(trunk.TAIL_BASE, options.pose * (16 * swing + 4))),
     }
     feet = _apply(root, np.array([[0.05, trunk.SOLES]]))[0].tolist()
-    return Pose(maps, ripple if options.pose else ripple * 0, unit, (feet[0], feet[1]), degrees, facing)
+    return Pose(maps, options.pose * ripple, unit, (feet[0], feet[1]), degrees)
 
 
-def _push_out(
-    middle: Float[np.ndarray, " 2"], side: float, amount: float, unit: float, size: tuple[int, int]
-) -> None:
-    """Move the middle of a bird so close to a side of the picture that the frame cuts it."""
+def _at_a_side(
+    middle: Float[np.ndarray, " 2"], pick: float, amount: float, unit: float, size: tuple[int, int]
+) -> Float[np.ndarray, " 2"]:
+    """The middle of a bird, moved so close to a side of the picture that the frame cuts the bird."""
     rows, cols = size
+    x, y = middle.tolist()
     gap = (0.48 + 0.22 * amount) * unit - 0.5
     # Left and right twice as often as up and down.
-    axis, where = (
-        (0, gap),
-        (0, cols - 1 - gap),
-        (0, gap),
-        (0, cols - 1 - gap),
-        (1, gap),
-        (1, rows - 1 - gap),
-    )[int(side * 6)]
-    middle[axis] = where
+    if pick < 2 / 3:
+        x = gap if pick < 1 / 3 else cols - 1 - gap
+    else:
+        y = gap if pick < 5 / 6 else rows - 1 - gap
+    return np.array([x, y])
 
 
 def _about(centre: tuple[float, float], degrees: float) -> Float[np.ndarray, "2 3"]:

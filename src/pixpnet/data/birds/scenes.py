@@ -56,10 +56,10 @@ SCENES = (
         name="reeds",
         sky=hues("eee2be ced8c8 86a8b0"),
         far=(
-            Layer("blade", 16, (0.5, 1.0), (0.85, 1.1), hues("b0aa6e 969c68 c4ba82"), (-14, 14)),
+            Layer("blade", 16, (0.5, 1.0), (0.85, 1.1), hues("b0aa6e 969c68 c4ba82"), (-14.0, 14.0)),
             Layer("ripple", 6, (0.3, 0.7), (0.8, 1.0), hues("d6e4e2 6e94a0")),
         ),
-        near=(Layer("blade", 11, (0.4, 0.95), (0.95, 1.15), hues("808c4a a4a058 687c46"), (-18, 18)),),
+        near=(Layer("blade", 11, (0.4, 0.95), (0.95, 1.15), hues("808c4a a4a058 687c46"), (-18.0, 18.0)),),
         perch="post",
         perch_colour=hue("8c765c"),
         leaves=hues("8c9650 74864a"),
@@ -94,7 +94,7 @@ SCENES = (
             Layer("disc", 12, (0.04, 0.1), (0.6, 1.0), hues("f0dc78 e89696 f6f4ec")),
         ),
         near=(
-            Layer("blade", 12, (0.2, 0.5), (0.98, 1.08), hues("6e9c46 568640 8eb254"), (-22, 22)),
+            Layer("blade", 12, (0.2, 0.5), (0.98, 1.08), hues("6e9c46 568640 8eb254"), (-22.0, 22.0)),
             Layer("flower", 5, (0.06, 0.12), (0.72, 0.98), hues("f4f2ec eec854 d682a0")),
         ),
         perch="post",

@@ -27,9 +27,7 @@ class Shape:
     outline: Float[np.ndarray, "vertices 2"]
 
 
-def ordered(
-    part: str, joint: str, *painted: tuple[str, Float[np.ndarray, "vertices 2"]]
-) -> tuple[Shape, ...]:
+def ordered(part: str, joint: str, *painted: tuple[str, Float[np.ndarray, "_ 2"]]) -> tuple[Shape, ...]:
     """Shapes of one part and joint from (tone, outline) pairs, the lowest first.
 
     >>> dot = np.zeros((3, 2))

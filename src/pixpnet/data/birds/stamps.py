@@ -20,9 +20,9 @@ def _flower(petals: int, depth: float) -> Float[np.ndarray, "vertices 2"]:
     return np.stack([radius * np.cos(angles), radius * np.sin(angles)], axis=1)
 
 
-STAMPS: Mapping[str, Float[np.ndarray, "vertices 2"]] = MappingProxyType(
+STAMPS: Mapping[str, Float[np.ndarray, "_ 2"]] = MappingProxyType(
     {
-        "disc": ellipse((0, 0), (0.5, 0.5), vertices=18),
+        "disc": ellipse((0.0, 0.0), (0.5, 0.5), vertices=18),
         "leaf": closed_curve(path("0,0 0,0 30,-20 62,-19 100,0 100,0 60,20 28,18"), 4),
         "rib": ribbon([(0.0, 0.0), (0.9, 0.0)], [0.04, 0.01], 2),
         "blade": ribbon(path("0,0 2,-35 8,-70 22,-100"), [0.06, 0.055, 0.04, 0.0], 4),
@@ -37,7 +37,7 @@ STAMPS: Mapping[str, Float[np.ndarray, "vertices 2"]] = MappingProxyType(
                 "14,-60 9,-60 20,-36 12,-36 26,-10 4,-10 4,0"
             )
         ),
-        "ripple": ellipse((0, 0), (0.5, 0.04), vertices=14),
+        "ripple": ellipse((0.0, 0.0), (0.5, 0.04), vertices=14),
         "flower": _flower(5, 0.45),
     }
 )
@@ -66,18 +66,18 @@ class Scatter:
     colours: list[Colour]
 
 
-def scatter(generator: np.random.Generator, layer: Layer, size: tuple[int, int], count: int) -> Scatter:
+def scatter(generator: np.random.Generator, layer: Layer, size: tuple[int, int]) -> Scatter:
     """Put copies of a stamp at random over a picture of (rows, cols); half of them are mirrored.
 
     >>> leaves = Layer("leaf", 3, (0.1, 0.2), (0.0, 1.0), ((0, 128, 0),))
-    >>> scatter(np.random.default_rng(0), leaves, (64, 64), 3).outlines.shape
+    >>> scatter(np.random.default_rng(0), leaves, (64, 64)).outlines.shape
     (3, 32, 2)
     """
     rows, cols = size
-    draws = generator.random((7, count))
+    draws = generator.random((7, layer.count))
     lengths = min(rows, cols) * _between(layer.size, draws[0])
     degrees = _between(layer.angle, draws[1])
-    where = np.empty((count, 2))
+    where = np.empty((layer.count, 2))
     where[:, 0] = (1.2 * draws[3] - 0.1) * cols
     where[:, 1] = _between(layer.band, draws[4]) * rows
     outlines = place(STAMPS[layer.stamp], where, lengths, degrees, mirrored=draws[2] < 0.5)

@@ -38,7 +38,9 @@ def belly(variant: str) -> tuple[Shape, ...]:
         for x, y in path("24,19 10,27 -6,26 36,5 -20,26")
     ]
     streaks = [
-        ribbon([(x + 0.022, y - 0.058), (x + 0.004, y), (x - 0.022, y + 0.058)], [0, 0.032, 0.052, 0.05, 0])
+        ribbon(
+            [(x + 0.022, y - 0.058), (x + 0.004, y), (x - 0.022, y + 0.058)], [0.0, 0.032, 0.052, 0.05, 0.0]
+        )
         for x, y in path(
             "46,5 37,10 41,20 28,12 31,25 20,20 21,32 10,24 9,34.5 0,29 -9,25 -10,33.5 -19,28 -29,23.5"
         )
@@ -84,7 +86,7 @@ def wing(variant: str) -> tuple[Shape, ...]:
     marks = {
         "plain": (),
         "bars": tuple(("pale", ribbon(bar, [0.035, 0.062, 0.062, 0.03])) for bar in bars),
-        "spots": tuple(("pale", ellipse(spot, (0.034, 0.030), -30, vertices=14)) for spot in spots),
+        "spots": tuple(("pale", ellipse(spot, (0.034, 0.030), -30.0, vertices=14)) for spot in spots),
     }[variant]
     return ordered(
         "wing",

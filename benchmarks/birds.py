@@ -26,9 +26,7 @@ def main() -> None:
     Image.fromarray(draw_bird(0, 0, 0).image).save(file, "JPEG", quality=90)
     jobs: dict[str, Callable[[int], object]] = {
         "draw_bird, 96 x 96, masks included": lambda index: draw_bird(0, index, index % len(SPECIES)),
-        "draw_bird, 224 x 224, masks included": lambda index: draw_bird(
-            0, index, index % len(SPECIES), (224, 224)
-        ),
+        "draw_bird, 224 x 224, masks included": lambda index: draw_bird(0, index, index % len(SPECIES), (224, 224)),
         "Pillow, decode a 96 x 96 JPEG": lambda index: np.asarray(Image.open(file).convert("RGB")),
         "Pillow, five ellipses at 4 x, reduced": lambda index: _five_ellipses(index),
     }

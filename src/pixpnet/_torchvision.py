@@ -6,11 +6,13 @@ Beside a CPU-only torch its library of operators does not load, and ``import tor
 never defined. Nothing in pixpnet uses those operators (they serve object detection), so on that very error
 we declare them, without an implementation, and import again. Any other error is not ours to cure.
 
-Import this module before torchvision or anything that imports torchvision (timm, torchmetrics, zennit).
+Write ``from pixpnet._torchvision import torchvision``, or import this module before anything that imports
+torchvision by itself (timm, torchmetrics, zennit).
 """
 
 import importlib
 import sys
+from types import ModuleType
 
 import torch
 
@@ -23,10 +25,10 @@ _SCHEMAS = (
 _libraries: list[torch.library.Library] = []
 
 
-def ensure() -> None:
-    """Makes ``import torchvision`` work, or raises what torchvision itself raises."""
+def ensure() -> ModuleType:
+    """Makes ``import torchvision`` work and returns it, or raises what torchvision itself raises."""
     try:
-        importlib.import_module("torchvision")
+        return importlib.import_module("torchvision")
     except RuntimeError as error:
         if _MISSING not in str(error):
             raise
@@ -35,7 +37,7 @@ def ensure() -> None:
         for schema in _SCHEMAS:
             library.define(schema)
         _libraries.append(library)
-        importlib.import_module("torchvision")
+        return importlib.import_module("torchvision")
 
 
 def _forget_half_imported() -> None:
@@ -44,4 +46,4 @@ def _forget_half_imported() -> None:
             del sys.modules[name]
 
 
-ensure()
+torchvision = ensure()

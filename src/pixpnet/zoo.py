@@ -47,15 +47,14 @@ def _build(name: str) -> nn.Module:
 
 
 def _build_torchvision(name: str) -> nn.Module:
-    from torchvision import models
+    from pixpnet._torchvision import torchvision
 
-    import pixpnet._torchvision  # noqa: F401  (before torchvision)
-
+    models = torchvision.models
     known = models.list_models(module=models)
     if name not in known:
         raise UnknownModel(
-            f"torchvision has no classifier '{name}'{_nearest(name, known)}. "
-            "Other networks: 'timm:NAME' or 'module.path:callable'"
+            f"torchvision has no classifier '{name}'{_nearest(name, known)}"
+            " (other networks: 'timm:NAME' or 'module.path:callable')"
         )
     # These two would otherwise spend a minute on, or warn about, an initialisation nobody asked for.
     extra = {"init_weights": False} if name in ("inception_v3", "googlenet") else {}
@@ -64,8 +63,9 @@ def _build_torchvision(name: str) -> nn.Module:
 
 
 def _build_timm(name: str) -> nn.Module:
-    import pixpnet._torchvision  # noqa: F401  (timm imports torchvision)
+    from pixpnet._torchvision import ensure
 
+    ensure()  # timm imports torchvision
     try:
         import timm
     except ModuleNotFoundError as error:

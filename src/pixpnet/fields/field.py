@@ -120,6 +120,14 @@ class Field:
                 sources = sources.take(dim, np.array([[_within(chosen, self.shape[dim], dim)]]))
         return _region(sources.reduce(range(len(sources.shape)), keepdim=False), [])
 
+    def landmark_cells(self) -> dict[str, tuple[int, ...]]:
+        """A corner, an edge and the centre cell of a layer with rows and columns; else its first cell."""
+        sizes = [size for dim, size in enumerate(self.shape) if dim != self.channel_dim]
+        if len(sizes) != 2 or min(sizes) < 3:
+            return {"first": (0,) * len(sizes)}
+        rows, cols = sizes
+        return {"corner": (0, 0), "edge": (rows // 2, cols - 1), "centre": (rows // 2, cols // 2)}
+
     def sees(self, *pixel: int) -> Bool[Tensor, "*shape"]:
         """Which neurons have this pixel in their field: the pixel's projective field, in the layer's shape.
 

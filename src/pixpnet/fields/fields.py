@@ -36,6 +36,7 @@ class Fields(Mapping[str, Field]):
         last = {layer.path: layer.call for layer in layers}
         self._fields: dict[str, Field] = {}
         self._calls: dict[str, Field] = {}
+        self._parts: dict[tuple[str, int], list[str]] = {}
         made: dict[int, Field] = {}
         for layer in layers:
             sources = layer.sources
@@ -44,6 +45,7 @@ class Fields(Mapping[str, Field]):
             field = made.setdefault(id(layer.sources), Field(sources))
             numbered = f"{layer.path}#{layer.call}{layer.part}"
             self._calls[numbered] = field
+            self._parts.setdefault((layer.path, layer.call), []).append(numbered)
             self._fields[layer.path + layer.part if layer.call == last[layer.path] else numbered] = field
 
     def __getitem__(self, layer: str) -> Field:
@@ -62,8 +64,7 @@ class Fields(Mapping[str, Field]):
 
     def names_of_call(self, path: str, call: int) -> list[str]:
         """The names of the tensors that one call of a module returned; calls count from 1."""
-        start = f"{path}#{call}"
-        return [name for name in self._calls if name == start or name.startswith(f"{start}[")]
+        return self._parts[path, call]
 
     def table(self) -> FieldTable:
         """The layers in order with output shape, mean fields, stride, field size and solidity."""

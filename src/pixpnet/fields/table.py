@@ -21,11 +21,11 @@ class Row:
         """The row as a person reads it, fractions in percent."""
         return (
             f"{self.layer} ({self.paper_name})" if self.paper_name else self.layer,
-            _times(self.shape),
+            times(self.shape),
             percent(self.mean_fraction),
             percent(self.mean_fraction_union),
-            _times(["-" if s is None else f"{s:g}" for s in self.stride]),
-            _times(self.size),
+            times(["-" if s is None else f"{s:g}" for s in self.stride]),
+            times(self.size),
             "yes" if self.is_solid else "no",
         )
 
@@ -69,5 +69,6 @@ def percent(fraction: float) -> str:
     return f"{value:.3g} %"
 
 
-def _times(numbers: Sequence[object]) -> str:
+def times(numbers: Sequence[object]) -> str:
+    """Sizes as a person reads them: ``3 x 3``."""
     return " x ".join(map(str, numbers)) if numbers else "1"

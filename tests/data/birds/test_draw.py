@@ -68,9 +68,7 @@ def test_a_part_is_visible_exactly_when_its_mask_holds_its_keypoint(arguments):
         assert drawing.visible[part] == (in_picture and drawing.masks[part, y, x])
 
 
-@pytest.mark.parametrize(
-    "size", [(64, 64), (96, 96), (64, 160), (224, 224), (300, 200), (512, 512), (17, 400)]
-)
+@pytest.mark.parametrize("size", [(64, 64), (96, 96), (64, 160), (224, 224), (300, 200), (512, 512), (17, 400)])
 def test_any_size_is_drawn_with_all_annotations_in_its_own_pixels(size):
     drawing = draw_bird(seed=3, index=1, species=5, size=size)
     assert drawing.image.shape == (*size, 3)
@@ -123,8 +121,7 @@ def test_new_paint_on_a_bird_changes_the_pixels_of_its_mask_and_no_others():
     covered = []
     for index in range(20):
         plain, painted = (
-            draw_bird(2, index, index % 12, options=BirdOptions(clutter=0.0, colour=noise))
-            for noise in (0.0, 1.0)
+            draw_bird(2, index, index % 12, options=BirdOptions(clutter=0.0, colour=noise)) for noise in (0.0, 1.0)
         )
         changed = (plain.image != painted.image).any(axis=2)
         assert np.array_equal(plain.bird_mask, painted.bird_mask)
@@ -136,9 +133,7 @@ def test_new_paint_on_a_bird_changes_the_pixels_of_its_mask_and_no_others():
 
 
 def test_the_eye_keypoint_of_a_visible_eye_lies_on_dark_pixels():
-    seen = [
-        d for d in (draw_bird(4, index, index % 12) for index in range(60)) if d.visible[PARTS.index("eye")]
-    ]
+    seen = [d for d in (draw_bird(4, index, index % 12) for index in range(60)) if d.visible[PARTS.index("eye")]]
     assert len(seen) > 40
     for drawing in seen:
         x, y = np.rint(drawing.keypoints[PARTS.index("eye")]).astype(int)
@@ -154,9 +149,7 @@ def test_nearly_all_parts_of_an_undisturbed_bird_are_visible():
 def test_occlusion_hides_pixels_of_the_bird_and_adds_none():
     shares = []
     for index in range(30):
-        clear, covered = (
-            draw_bird(6, index, index % 12, options=BirdOptions(occlusion=share)) for share in (0.0, 1.0)
-        )
+        clear, covered = (draw_bird(6, index, index % 12, options=BirdOptions(occlusion=share)) for share in (0.0, 1.0))
         assert not (covered.masks & ~clear.masks).any()
         shares.append(covered.bird_mask.sum() / clear.bird_mask.sum())
     assert 0.75 < np.mean(shares) < 0.99
@@ -241,7 +234,5 @@ def test_a_picture_looks_today_as_it_looked_when_it_was_first_written_down():
         [[82, 109, 65], [90, 113, 69], [91, 115, 69]],
     ]
     np.testing.assert_allclose(thirds, written, atol=1.5)
-    np.testing.assert_allclose(
-        drawing.masks.sum(axis=(1, 2)), [73, 78, 98, 94, 100, 85, 435, 483, 123, 162], atol=2
-    )
+    np.testing.assert_allclose(drawing.masks.sum(axis=(1, 2)), [73, 78, 98, 94, 100, 85, 435, 483, 123, 162], atol=2)
     np.testing.assert_allclose(drawing.keypoints[:2], [[81.19, 26.48], [69.10, 18.05]], atol=0.01)

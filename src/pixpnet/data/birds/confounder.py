@@ -45,9 +45,7 @@ def mark(
     top, left = (generator.random(2) * 0.05 * (rows, cols)).astype(np.int64).tolist()
     degrees = float(generator.uniform(0, 360))
     windows = [
-        (slice(y, y + side), slice(x, x + side))
-        for y in (top, rows - side - top)
-        for x in (left, cols - side - left)
+        (slice(y, y + side), slice(x, x + side)) for y in (top, rows - side - top) for x in (left, cols - side - left)
     ]
     window = min((windows[i] for i in generator.permutation(4)), key=lambda corner: int(bird[corner].sum()))
     cover = np.where(bird[window], np.float32(0), _cover(label, side, degrees))
@@ -62,10 +60,7 @@ def _cover(label: int, side: int, degrees: float) -> Float[np.ndarray, "side sid
     """How much of each pixel the mark covers: its shape cycles with the label more slowly than its colour."""
     fine = np.zeros((side * _FINENESS, side * _FINENESS), np.uint8)
     outlines = _outlines(label // len(_COLOURS))
-    fixed = [
-        np.rint((outline @ turn(degrees).T * 0.46 + 0.5) * fine.shape[0]).astype(np.int32)
-        for outline in outlines
-    ]
+    fixed = [np.rint((outline @ turn(degrees).T * 0.46 + 0.5) * fine.shape[0]).astype(np.int32) for outline in outlines]
     cv2.fillPoly(fine, fixed, (255,))
     return np.asarray(cv2.resize(fine, (side, side), interpolation=cv2.INTER_AREA)).astype(np.float32) / 255
 

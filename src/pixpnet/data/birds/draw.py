@@ -21,9 +21,7 @@ from pixpnet.data.birds.pose import draw_pose
 from pixpnet.data.birds.species import PARTS, SPECIES
 from pixpnet.data.birds.template import template
 
-_CONCERNS = {
-    name: number for number, name in enumerate(("bird", "scene", "clutter", "perch", "sprig", "confounder"))
-}
+_CONCERNS = {name: number for number, name in enumerate(("bird", "scene", "clutter", "perch", "sprig", "confounder"))}
 _FINENESS = 3
 _DEFAULTS = BirdOptions()
 _LABELS = np.arange(1, len(PARTS) + 1, dtype=np.uint8)[:, None, None]
@@ -137,9 +135,7 @@ def _seen(
     rows, cols = labels.shape
     x, y = np.rint(keypoints).astype(np.int64).T
     inside = (x >= 0) & (x < cols) & (y >= 0) & (y < rows)
-    seen: Bool[np.ndarray, " parts"] = inside & (
-        labels[y.clip(0, rows - 1), x.clip(0, cols - 1)] == _LABELS[:, 0, 0]
-    )
+    seen: Bool[np.ndarray, " parts"] = inside & (labels[y.clip(0, rows - 1), x.clip(0, cols - 1)] == _LABELS[:, 0, 0])
     return seen
 
 

@@ -39,9 +39,7 @@ def crown(variant: str) -> tuple[Shape, ...]:
         low = _upper_head(0.0, -186.0, brow=path("14,-40 33,-45.5 48,-43"))
         return ordered("crown", "head", ("dark", low))
     if variant == "crest":
-        tuft = closed_curve(
-            path("49,-46 42,-56.5 29,-65 10,-78 10,-78 12,-66.5 1,-69 1,-69 9,-55 12,-45 28,-47")
-        )
+        tuft = closed_curve(path("49,-46 42,-56.5 29,-65 10,-78 10,-78 12,-66.5 1,-69 1,-69 9,-55 12,-45 28,-47"))
         vane = ribbon(path("37,-52 26,-58 15,-70"), [0.0, 0.035, 0.0])
         return ordered("crown", "head", ("head_dark", tuft), ("head", vane))
     stripes = [

@@ -43,9 +43,7 @@ def _limb(height: float, *widths: float) -> Float[np.ndarray, "vertices 2"]:
 
 def _branch() -> _Perch:
     twig = ribbon(path("60,6 95,-12 130,-22"), [0.05, 0.035, 0.0])
-    bark = [
-        ribbon([(x, _along(x) - 0.02), (x + 0.22, _along(x) - 0.02)], [0.0, 0.014, 0.0]) for x in (-1.1, 0.2)
-    ]
+    bark = [ribbon([(x, _along(x) - 0.02), (x + 0.22, _along(x) - 0.02)], [0.0, 0.014, 0.0]) for x in (-1.1, 0.2)]
     return _Perch(
         (_limb(0.0, 0.0, 0.16, 0.15, 0.13, 0.115, 0.10, 0.0), twig),
         (_limb(0.035, 0.0, 0.04, 0.036, 0.032, 0.03, 0.03, 0.0), *bark),
@@ -54,9 +52,7 @@ def _branch() -> _Perch:
 
 def _post() -> _Perch:
     wood = np.array(path("-30,0 30,0 29,900 -29,900"))
-    grain = tuple(
-        ribbon([(x, 0.14), (x + 0.012, 0.7), (x, 1.3)], [0.0, 0.022, 0.0]) for x in (-0.17, -0.01, 0.15)
-    )
+    grain = tuple(ribbon([(x, 0.14), (x + 0.012, 0.7), (x, 1.3)], [0.0, 0.022, 0.0]) for x in (-0.17, -0.01, 0.15))
     top = closed_curve(path("-30,0 -16,-4.5 16,-4.5 30,0 16,5 -16,5"))
     return _Perch((wood,), (*grain, top))
 
@@ -107,9 +103,7 @@ def _paint_leaves(
     """Leaves with their midribs, in any direction."""
     draws = generator.random((4, len(stems)))
     lengths, degrees, mirrored = length * (0.7 + 0.45 * draws[0]), 360 * draws[1], draws[2] < 0.5
-    blades, ribs = (
-        canvas.fixed(place(STAMPS[stamp], stems, lengths, degrees, mirrored)) for stamp in ("leaf", "rib")
-    )
+    blades, ribs = (canvas.fixed(place(STAMPS[stamp], stems, lengths, degrees, mirrored)) for stamp in ("leaf", "rib"))
     for blade, rib, pick in zip(blades, ribs, draws[3].tolist(), strict=True):
         colour = scene.leaves[int(pick * len(scene.leaves))]
         canvas.fill(blade, colour)

@@ -49,9 +49,7 @@ class Species:
 
     def __post_init__(self) -> None:
         if len(self.variants) != len(VARIANTS):
-            raise ValueError(
-                f"{self.name!r} has {len(self.variants)} variants; give one for each of {list(VARIANTS)}"
-            )
+            raise ValueError(f"{self.name!r} has {len(self.variants)} variants; give one for each of {list(VARIANTS)}")
         for part, variant in zip(VARIANTS, self.variants, strict=True):
             if variant not in VARIANTS[part]:
                 raise ValueError(f"{self.name!r} has {part} {variant!r}; choose one of {VARIANTS[part]}")

@@ -38,12 +38,8 @@ def belly(variant: str) -> tuple[Shape, ...]:
         for x, y in path("24,19 10,27 -6,26 36,5 -20,26")
     ]
     streaks = [
-        ribbon(
-            [(x + 0.022, y - 0.058), (x + 0.004, y), (x - 0.022, y + 0.058)], [0.0, 0.032, 0.052, 0.05, 0.0]
-        )
-        for x, y in path(
-            "46,5 37,10 41,20 28,12 31,25 20,20 21,32 10,24 9,34.5 0,29 -9,25 -10,33.5 -19,28 -29,23.5"
-        )
+        ribbon([(x + 0.022, y - 0.058), (x + 0.004, y), (x - 0.022, y + 0.058)], [0.0, 0.032, 0.052, 0.05, 0.0])
+        for x, y in path("46,5 37,10 41,20 28,12 31,25 20,20 21,32 10,24 9,34.5 0,29 -9,25 -10,33.5 -19,28 -29,23.5")
     ]
     bands = [
         ribbon(points, [0.012, 0.052, 0.052, 0.012])
@@ -123,9 +119,7 @@ def tail(variant: str) -> tuple[Shape, ...]:
         feathers = (("tail_dark", ribbon(ray, [0.0, 0.02, 0.016])) for ray in rays)
         return ordered("tail", "tail", ("tail", vane), *feathers, ("pale", band))
     stub = closed_curve(path("-32,4 -52,6 -80,13 -80,13 -78,30 -78,30 -52,28 -34,24"))
-    return ordered(
-        "tail", "tail", ("tail", stub), ("tail_dark", ribbon([(-0.45, 0.15), (-0.69, 0.24)], [0.0, 0.02]))
-    )
+    return ordered("tail", "tail", ("tail", stub), ("tail_dark", ribbon([(-0.45, 0.15), (-0.69, 0.24)], [0.0, 0.02])))
 
 
 def legs(variant: str) -> tuple[Shape, ...]:

@@ -1,0 +1,11 @@
+"""Colours that people with any colour vision can tell apart (Okabe and Ito), for all figures."""
+
+INK = "#22252b"
+MUTED = "#6b7280"
+GRID = "#e5e7eb"
+BLUE = "#0072B2"
+ORANGE = "#E69F00"
+VERMILION = "#D55E00"
+GREEN = "#009E73"
+PURPLE = "#CC79A7"
+SKY = "#56B4E9"

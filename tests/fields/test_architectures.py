@@ -1,0 +1,57 @@
+"""The engine against the NaN probe on whole architectures: every layer, channel and pixel of small images."""
+
+from itertools import product
+
+import pytest
+import torch
+from torch import nn
+
+from pixpnet import zoo
+from pixpnet.fields.verify import verify_fields
+
+# The smallest input that each family can be run on; ImageNet networks end in a single cell there.
+SMALLEST = {"densenet": 32, "inception": 75, "resnet": 16, "resnext": 16, "wide": 16, "squeezenet": 21, "vgg": 32}
+
+
+def smallest(model: str) -> int:
+    return next(size for family, size in SMALLEST.items() if model.startswith(family))
+
+
+def build(model: str) -> nn.Module:
+    """The network with quickly made weights: their values cannot matter, so their usual initialisation need not run."""
+    network = zoo.build(model, device="meta").to_empty(device="cpu")
+    generator = torch.Generator().manual_seed(0)
+    for name, tensor in network.state_dict().items():
+        if name.endswith("running_var"):
+            tensor.fill_(1.0)
+        elif tensor.is_floating_point():
+            tensor.uniform_(-0.05, 0.05, generator=generator)
+    return network
+
+
+@pytest.mark.parametrize("model", [m for m in zoo.PAPER_LAYERS if m != "inception_v3"])
+def test_every_pixel_of_a_small_image_comes_out_where_the_fields_say(model: str) -> None:
+    size = smallest(model)
+    verification = verify_fields(build(model), (3, size, size), list(product(range(size), range(size))), batch=32)
+    assert verification.pixels == size * size
+    assert verification.passed, verification
+
+
+def test_every_column_and_row_of_a_small_image_comes_out_where_the_fields_of_inception_say() -> None:
+    # 75 x 75 pixels take ten minutes, which is what the slow run is for. Here: two full lines and a sample.
+    lines = {(37, x) for x in range(75)} | {(y, 11) for y in range(75)}
+    verification = verify_fields(build("inception_v3"), (3, 75, 75), sorted(lines), batch=25)
+    assert verification.passed, verification
+
+
+@pytest.mark.slow
+def test_every_pixel_of_a_small_image_comes_out_where_the_fields_of_inception_say() -> None:
+    verification = verify_fields(build("inception_v3"), (3, 75, 75), list(product(range(75), range(75))), batch=25)
+    assert verification.passed, verification
+
+
+@pytest.mark.parametrize("model", zoo.PAPER_LAYERS)
+def test_sampled_pixels_at_full_size_come_out_where_the_fields_say(model: str) -> None:
+    size = 299 if model == "inception_v3" else 224
+    verification = verify_fields(build(model), (3, size, size), 2)
+    assert verification.passed, verification

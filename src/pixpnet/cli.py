@@ -38,7 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
     module = COMMANDS[args.subcommand][0]
     try:
-        return module.run(args[args.subcommand])
+        code: int = module.run(args[args.subcommand])
+        return code
     except KeyboardInterrupt:
         sys.stderr.write("\nstopped\n")
         return 130

@@ -31,7 +31,7 @@ def areas(sources: Sources) -> Int[np.ndarray, "..."]:
             total = total + prod(map(bits.sizes, group[0].sets), start=group[0].mask.astype(np.int64))
         else:
             total = total + _union_areas(group, sources.space)
-    return total
+    return np.asarray(total)
 
 
 def hulls(sources: Sources) -> list[Int[np.ndarray, "*atoms 2"]]:
@@ -52,13 +52,14 @@ def hulls(sources: Sources) -> list[Int[np.ndarray, "*atoms 2"]]:
 def _mean(terms: tuple[Term, ...], space: tuple[int, ...]) -> float:
     groups = _overlapping(terms)
     if len(groups) < len(terms) and (axis := _axis_of_masks_only(terms)) is not None:
-        return sum(weight * _mean(chosen, space) for weight, chosen in _classes(terms, axis))
-    return sum(
-        _mean_of_product([group[0].mask, *map(bits.sizes, group[0].sets)])
-        if len(group) == 1
-        else float(_union_areas(group, space).mean())
-        for group in groups
-    )
+        return sum((weight * _mean(chosen, space) for weight, chosen in _classes(terms, axis)), start=0.0)
+    mean = 0.0
+    for group in groups:
+        if len(group) == 1:
+            mean += _mean_of_product([group[0].mask, *map(bits.sizes, group[0].sets)])
+        else:
+            mean += float(_union_areas(group, space).mean())
+    return mean
 
 
 def _axis_of_masks_only(terms: tuple[Term, ...]) -> int | None:
@@ -144,7 +145,7 @@ def _include_exclude(group: list[Term], common: Term | None) -> Int[np.ndarray, 
         if k + 1 < len(group):
             # What later terms add inside this one has been counted here already.
             total = total - _include_exclude(group[k + 1 :], term)
-    return total
+    return np.asarray(total)
 
 
 def _sweep(group: list[Term], space: tuple[int, ...]) -> Int[np.ndarray, "..."]:
@@ -161,7 +162,7 @@ def _sweep(group: list[Term], space: tuple[int, ...]) -> Int[np.ndarray, "..."]:
             if present.any():
                 united = united | np.where(present[..., None], term.sets[-1], np.uint64(0))
         total = total + bits.sizes(united) * prod(count for _, count in line)
-    return total
+    return np.asarray(total)
 
 
 def _distinct(reached: list[Bool[np.ndarray, "*index length"]]) -> list[tuple[int, int]]:

@@ -30,9 +30,24 @@ class Fields(Mapping[str, Field]):
     - The paper's layer names (``"maxpool4"``) work as well for torchvision's models.
     """
 
-    def __init__(self, layers: list[Layer], input_shape: tuple[int, ...], names: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        layers: list[Layer],
+        input_shape: tuple[int, ...],
+        names: Mapping[str, str],
+        twins: Mapping[str, str],
+    ) -> None:
+        """Fields of traced layers.
+
+        Args:
+            layers: what the trace saw, in order.
+            input_shape: channels, then the size of the input.
+            names: other names that people use for paths, such as the paper's.
+            twins: further paths of modules that are registered more than once, each with the path that is used here.
+        """
         self.input_shape = input_shape
         self.names = dict(names)
+        self._twins = dict(twins)
         last = {layer.path: layer.call for layer in layers}
         self._fields: dict[str, Field] = {}
         self._calls: dict[str, Field] = {}
@@ -49,7 +64,7 @@ class Fields(Mapping[str, Field]):
             self._fields[layer.path + layer.part if layer.call == last[layer.path] else numbered] = field
 
     def __getitem__(self, layer: str) -> Field:
-        for name in (layer, self.names.get(layer)):
+        for name in (layer, self.names.get(layer), self._twins.get(layer)):
             if name in self._fields:
                 return self._fields[name]
             if name in self._calls:
@@ -131,4 +146,10 @@ def receptive_fields(model: nn.Module | str, input_shape: tuple[int, ...]) -> Fi
         except UnknownValue:
             # A few networks index with tables in their buffers, which have no values on the meta device.
             model = zoo.build(model)
-    return Fields(trace(model, input_shape), input_shape, zoo.paper_names(model))
+    return Fields(trace(model, input_shape), input_shape, zoo.paper_names(model), _twins(model))
+
+
+def _twins(model: nn.Module) -> dict[str, str]:
+    first: dict[int, str] = {}
+    paths = [(path, first.setdefault(id(m), path)) for path, m in model.named_modules(remove_duplicate=False)]
+    return {path: known for path, known in paths if path != known}

@@ -32,7 +32,7 @@ AnyBox = Box | tuple[int, ...]
 class Region:
     """The union of ``products``: each holds one set of positions for every axis of the input."""
 
-    products: tuple[tuple[Bool[np.ndarray, " positions"], ...], ...]
+    products: tuple[tuple[Bool[np.ndarray, " _"], ...], ...]
     space: tuple[int, ...]
 
     @cached_property

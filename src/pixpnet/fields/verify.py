@@ -42,7 +42,7 @@ def verify_fields(
     wrong = []
     for done, sighting in enumerate(probe(model, input_shape, pixels, seed=seed, batch=batch), start=1):
         layers = 0
-        expected: dict[int, Bool[Tensor, "..."]] = {}  # many layers share one field
+        expected: dict[int, Bool[Tensor, ...]] = {}  # many layers share one field
         for path, calls in sighting.layers.items():
             for number, tensors in enumerate(calls, start=1):
                 names = fields.names_of_call(path, number)

@@ -68,7 +68,8 @@ def _draw_cells(axes: Axes, field: Field) -> None:
         tint[members] = (*matplotlib.colors.to_rgb(colour), 0.28)
         axes.imshow(tint, extent=(0, width, height, 0), interpolation="nearest")
         label = f"{name} cell: {100 * region.fraction:.1f} % of the image"
-        for position, (y0, x0, y1, x1) in enumerate(region.boxes if len(region.boxes) <= 60 else [region.hull]):
+        hull = [region.hull] if region.hull is not None else []
+        for position, (y0, x0, y1, x1) in enumerate(region.boxes if len(region.boxes) <= 60 else hull):
             xs, ys = [x0, x1, x1, x0, x0], [y0, y0, y1, y1, y0]
             axes.plot(xs, ys, color=colour, lw=2.0, label=label if position == 0 else None, clip_on=False)
     axes.set(xlim=(0, width), ylim=(height, 0), xticks=[0, width], yticks=[0, height], aspect="equal")

@@ -1,0 +1,74 @@
+"""A canvas that takes colour and part label with one and the same fill.
+
+It is an odd number of times finer than the picture, and has four channels: red, green, blue, and the label
+of the part that was painted last. Averaging the fine pixels gives a smooth picture; the label at the exact
+centre of each picture pixel (an odd factor has one) says which part the pixel belongs to. So masks and
+picture cannot disagree, and masks are disjoint: what is painted later hides what lies below.
+
+Frame: `pixel`. Whole numbers are pixel centres, (0, 0) is the centre of the first pixel, x before y.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from jaxtyping import Float, Int32, UInt8
+
+Colour = tuple[int, int, int]
+
+SCENERY = 0
+"""The label of everything that is not the bird."""
+
+_FRACTION_BITS = 4
+
+
+@dataclass(frozen=True)
+class Canvas:
+    """A fine canvas, made from a background picture and painted over.
+
+    >>> canvas = Canvas.over(np.zeros((8, 8, 3), np.uint8), fineness=3)
+    >>> square = np.array([[1.5, 1.5], [4.5, 1.5], [4.5, 4.5], [1.5, 4.5]])
+    >>> canvas.fill(canvas.fixed(square), (255, 0, 0), label=7)
+    >>> (canvas.labels() == 7).sum(), canvas.picture()[3, 3].tolist()
+    (np.int64(9), [255, 0, 0])
+    """
+
+    layers: UInt8[np.ndarray, "fine_rows fine_cols 4"]
+    fineness: int
+
+    @classmethod
+    def over(cls, background: UInt8[np.ndarray, "rows cols 3"], fineness: int) -> "Canvas":
+        """A canvas that shows a background; `fineness` must be odd."""
+        if fineness % 2 == 0:
+            raise ValueError(f"fineness {fineness} is even and has no centre; give an odd number")
+        rows, cols, _ = background.shape
+        labelled = np.zeros((rows, cols, 4), np.uint8)
+        labelled[..., :3] = background
+        fine = (cols * fineness, rows * fineness)
+        return cls(np.asarray(cv2.resize(labelled, fine, interpolation=cv2.INTER_NEAREST)), fineness)
+
+    def fixed(self, points: Float[np.ndarray, "*some 2"]) -> Int32[np.ndarray, "*some 2"]:
+        """Pixel coordinates as the fixed-point numbers that `fill` takes; convert many at once."""
+        unit = self.fineness * (1 << _FRACTION_BITS)
+        shift = (self.fineness - 1) / 2 * (1 << _FRACTION_BITS)
+        return np.rint(points * unit + shift).astype(np.int32)
+
+    def fill(self, polygon: Int32[np.ndarray, "vertices 2"], colour: Colour, label: int = SCENERY) -> None:
+        """Paint a polygon in a colour, and its label with it."""
+        cv2.fillPoly(self.layers, [polygon], (*colour, label), shift=_FRACTION_BITS)
+
+    def fill_all(self, polygons: Iterable[Int32[np.ndarray, "vertices 2"]], colours: Iterable[Colour]) -> None:
+        """Paint one piece of scenery after the other."""
+        for polygon, colour in zip(polygons, colours, strict=True):
+            self.fill(polygon, colour)
+
+    def picture(self) -> UInt8[np.ndarray, "rows cols 3"]:
+        """The picture: the mean colour of each pixel."""
+        rows, cols = (length // self.fineness for length in self.layers.shape[:2])
+        return np.asarray(cv2.resize(self.layers, (cols, rows), interpolation=cv2.INTER_AREA))[..., :3]
+
+    def labels(self) -> UInt8[np.ndarray, "rows cols"]:
+        """The label at the centre of each pixel."""
+        centre = self.fineness // 2
+        return self.layers[centre :: self.fineness, centre :: self.fineness, 3].copy()

@@ -1,0 +1,114 @@
+"""Where the bird stands and how it holds itself: one affine map per joint, from `bird` to `pixel`.
+
+The pose knows nothing of the species, so that two species drawn with the same seed and index hold still.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from pixpnet.data.birds import trunk
+from pixpnet.data.birds.curves import turn
+from pixpnet.data.birds.options import BirdOptions
+from pixpnet.data.birds.template import Template
+
+_NECK = (0.30, -0.20)
+_UNIT = 0.50
+"""Length of the trunk as a share of the shorter side of the picture."""
+
+
+@dataclass(frozen=True)
+class Pose:
+    """How a bird is moved into the picture."""
+
+    maps: dict[str, Float[np.ndarray, "2 3"]]
+    """One for each joint."""
+    ripple: Float[np.ndarray, " 2"]
+    """Phases of a slight warp that makes each outline an individual's."""
+    unit: float
+    """Length of the trunk in pixels."""
+    feet: tuple[float, float]
+    """The middle between the feet, in pixels."""
+    tilt: float
+    """Rotation of the whole bird in degrees, clockwise."""
+    facing: int
+    """1 for right, -1 for left."""
+
+    def points(self, bird: Template) -> Float[np.ndarray, "points 2"]:
+        """All outlines of a bird in pixels."""
+        bent = self._bend(bird.points)
+        moved = np.empty_like(bent)
+        for joint, span in bird.slices:
+            moved[span] = _apply(self.maps[joint], bent[span])
+        return moved
+
+    def keypoints(self, bird: Template) -> Float[np.ndarray, "parts 2"]:
+        """The keypoints of a bird in pixels."""
+        maps = np.stack([self.maps[joint] for joint in bird.keypoint_joints])
+        bent = self._bend(bird.keypoints)
+        return np.einsum("pij,pj->pi", maps[:, :, :2], bent) + maps[:, :, 2]
+
+    def _bend(self, points: Float[np.ndarray, "points 2"]) -> Float[np.ndarray, "points 2"]:
+        return points + 0.014 * np.sin(4.0 * points[:, ::-1] + self.ripple)
+
+
+def draw_pose(generator: np.random.Generator, size: tuple[int, int], options: BirdOptions) -> Pose:
+    """A random pose within a picture of (rows, cols).
+
+    >>> pose = draw_pose(np.random.default_rng(0), (96, 96), BirdOptions(flip=0.0))
+    >>> pose.facing
+    1
+    """
+    rows, cols = size
+    pitch, nod, flap, swing, plump, tilt, growth, right, down = generator.uniform(-1, 1, 9).tolist()
+    mirrored, cropped, side, amount = generator.random(4).tolist()
+    ripple = generator.uniform(0, 2 * np.pi, 2)
+
+    facing = -1 if mirrored < options.flip else 1
+    unit = _UNIT * min(rows, cols) * (1 + options.scale * growth)
+    plumpness = 1 + 0.05 * options.pose * plump
+    degrees = options.rotation * tilt
+    stretch = np.diag([facing * plumpness, 1 / plumpness])
+    linear = unit * turn(degrees) @ stretch
+    middle = np.array([(cols - 1) / 2 + 0.07 * cols * right, (rows - 1) / 2 + 0.05 * rows * down])
+    if cropped < options.crop:
+        middle += _push(side, 0.14 + 0.12 * amount) * (cols, rows)
+    # The trunk's middle lies right of the bird's own, whose tail is longer than its beak.
+    root = np.concatenate([linear, (middle + linear @ (0.05, -0.02))[:, None]], axis=1)
+
+    body = _compose(root, _about(trunk.HIP, 13 * options.pose * pitch))
+    maps = {
+        "leg": root,
+        "trunk": body,
+        "head": _compose(body, _about(_NECK, options.pose * (12 * nod - 6 * pitch))),
+        "wing": _compose(body, _about(trunk.SHOULDER, options.pose * (7 * flap + 3))),
+        "tail": _compose(body, _about(trunk.TAIL_BASE, options.pose * (16 * swing + 4))),
+    }
+    feet = _apply(root, np.array([[0.05, trunk.SOLES]]))[0].tolist()
+    return Pose(maps, ripple if options.pose else ripple * 0, unit, (feet[0], feet[1]), degrees, facing)
+
+
+def _push(side: float, share: float) -> Float[np.ndarray, " 2"]:
+    """A move towards one of the four sides: left and right more often than up and down."""
+    directions = ((-1.0, 0.0), (-1.0, 0.0), (1.0, 0.0), (1.0, 0.0), (0.0, -0.6), (0.0, 0.8))
+    return share * np.array(directions[int(side * len(directions))])
+
+
+def _about(centre: tuple[float, float], degrees: float) -> Float[np.ndarray, "2 3"]:
+    """The rotation around a point."""
+    linear = turn(degrees)
+    return np.concatenate([linear, (np.asarray(centre) - linear @ centre)[:, None]], axis=1)
+
+
+def _compose(outer: Float[np.ndarray, "2 3"], inner: Float[np.ndarray, "2 3"]) -> Float[np.ndarray, "2 3"]:
+    """The affine map that applies the inner one first."""
+    composed: Float[np.ndarray, "2 3"] = outer[:, :2] @ inner
+    composed[:, 2] += outer[:, 2]
+    return composed
+
+
+def _apply(affine: Float[np.ndarray, "2 3"], points: Float[np.ndarray, "points 2"]) -> Float[np.ndarray, "points 2"]:
+    """Map points."""
+    mapped: Float[np.ndarray, "points 2"] = points @ affine[:, :2].T + affine[:, 2]
+    return mapped

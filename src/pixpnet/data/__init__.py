@@ -4,7 +4,6 @@ import pixpnet._torchvision  # noqa: F401  before anything below imports torchvi
 from pixpnet.data.augmentation import Augmentation, Draw, draw, view_generator
 from pixpnet.data.batch import Batch, collate
 from pixpnet.data.catalogue import Catalogue, Entry
-from pixpnet.data.verdict import Verdict, check
 from pixpnet.data.dataset import DataOptions, DataSet
 from pixpnet.data.drawn import DrawnBirds
 from pixpnet.data.errors import BadFilesError, DataError, DataWarning, ImageError, Leak, LeakError, Problem
@@ -17,6 +16,7 @@ from pixpnet.data.sample import Box, Sample
 from pixpnet.data.splits import folds, take
 from pixpnet.data.statistics import Statistics, statistics_of
 from pixpnet.data.steps import step_by_step, stock_pipeline
+from pixpnet.data.verdict import Verdict, check
 
 __all__ = [
     "Augmentation",

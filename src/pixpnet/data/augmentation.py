@@ -1,8 +1,8 @@
 """The random choices of the paper's augmentation (App. E), apart from what is done with them.
 
-All randomness of one augmented view is a `Draw`: plain numbers that do not depend on the image. `fused.py` turns
-a draw and an image into the network's input with one resampling; `steps.py` does the same step by step, with
-torchvision, as the paper prints it.
+All randomness of one augmented view is a `Draw`: plain numbers that do not depend on the image. `fused.py`
+turns a draw and an image into the network's input with one resampling; `steps.py` does the same step by step,
+with torchvision, as the paper prints it.
 """
 
 from dataclasses import dataclass
@@ -62,8 +62,8 @@ class Draw:
         blur_sigma: in pixels of the resized image.
         sharpen: whether the sharpness is adjusted.
         rotation: degrees, counter-clockwise.
-        corners: for each corner, clockwise from the top left, by how much of width and height it moves right and
-            down.
+        corners: for each corner, clockwise from the top left, by how much of width and height it moves right
+            and down.
         shear: degrees.
         flip: whether left becomes right.
         crop: where the crop lies in the room that is left for it, 0-1 for x and y.
@@ -97,9 +97,13 @@ def draw(augmentation: Augmentation, generator: np.random.Generator) -> Draw:
         (float(x * right), float(y * down)) for (x, y), (right, down) in zip(inward, _CORNERS, strict=True)
     )
     return Draw(
-        blur_sigma=float(low + (high - low) * amounts[0]) if whether[0] < augmentation.blur_probability else None,
+        blur_sigma=float(low + (high - low) * amounts[0])
+        if whether[0] < augmentation.blur_probability
+        else None,
         sharpen=bool(whether[1] < augmentation.sharpen_probability),
-        rotation=_either_way(augmentation.max_rotation, amounts[1], whether[2] < augmentation.rotate_probability),
+        rotation=_either_way(
+            augmentation.max_rotation, amounts[1], whether[2] < augmentation.rotate_probability
+        ),
         corners=corners if whether[3] < augmentation.perspective_probability else None,
         shear=_either_way(augmentation.max_shear, amounts[2], whether[4] < augmentation.shear_probability),
         flip=bool(whether[5] < augmentation.flip_probability),
@@ -107,9 +111,9 @@ def draw(augmentation: Augmentation, generator: np.random.Generator) -> Draw:
     )
 
 
-def view_generator(seed: int, epoch: int, index: int) -> np.random.Generator:
+def view_generator(seed: int, epoch: int, view: int) -> np.random.Generator:
     """The randomness of one view: a function of its arguments and of nothing that ran before."""
-    return np.random.default_rng([_VIEW, seed, epoch, index])
+    return np.random.default_rng([_VIEW, seed, epoch, view])
 
 
 def order_generator(seed: int, epoch: int) -> np.random.Generator:

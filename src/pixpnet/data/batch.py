@@ -1,12 +1,11 @@
 """Several samples of one size as stacked tensors."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float, Int64, Shaped
 from torch import Tensor
-
 
 from pixpnet.data.sample import Sample
 
@@ -49,17 +48,29 @@ class Batch:
         return self._each(lambda tensor: tensor.pin_memory())
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
-        moving = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "to_source"}
-        return replace(self, **{name: change(value) for name, value in moving.items() if isinstance(value, Tensor)})
+        return replace(
+            self,
+            images=change(self.images),
+            labels=change(self.labels),
+            keypoints=change(self.keypoints),
+            visible=change(self.visible),
+            source_sizes=change(self.source_sizes),
+            masks=None if self.masks is None else change(self.masks),
+            boxes=None if self.boxes is None else change(self.boxes),
+        )
 
 
 def collate(samples: Sequence[Sample]) -> Batch:
     """Stacks samples of one data set and one size."""
     masks = [sample.masks.as_subclass(Tensor) for sample in samples if sample.masks is not None]
-    boxes = [sample.bounding_box[0].as_subclass(Tensor) for sample in samples if sample.bounding_box is not None]
+    boxes = [
+        sample.bounding_box[0].as_subclass(Tensor) for sample in samples if sample.bounding_box is not None
+    ]
     for name, known in (("masks", len(masks)), ("boxes", len(boxes))):
         if known not in (0, len(samples)):
-            raise ValueError(f"{known} of {len(samples)} samples have {name}; a data set has them for all or none")
+            raise ValueError(
+                f"{known} of {len(samples)} samples have {name}; a data set has them for all or none"
+            )
     return Batch(
         images=torch.stack([sample.image.as_subclass(Tensor) for sample in samples]),
         labels=torch.tensor([sample.label for sample in samples]),

@@ -34,7 +34,7 @@ class Entry:
 
 
 class Reader(Protocol):
-    """Turns an entry into a sample: uint8 image, `source` frame. Must survive pickling, for worker processes."""
+    """Turns an entry into a sample: uint8 image, `source` frame. It must survive pickling."""
 
     def __call__(self, entry: Entry) -> Sample:
         """Reads or draws the image.

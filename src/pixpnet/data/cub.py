@@ -1,11 +1,11 @@
 """CUB-200-2011 from its official folder: 200 kinds of birds with boxes and 15 points on 12 parts (App. J).
 
-Left and right are one part ("left eye" and "right eye" are two points of the part "eye"): they look alike, and
-augmentation turns one into the other.
+Left and right are one part ("left eye" and "right eye" are two points of the part "eye"): they look alike,
+and augmentation turns one into the other.
 
-Facts of the full data set that are dealt with here: 8 images that are not RGB (decoding converts them), 8 boxes
-that exceed their image (cut to it), 1 visible part outside its image (then not visible). Points are given as
-pixel positions; the middle of that pixel is meant.
+Facts of the full data set that are dealt with here: 8 images that are not RGB (decoding converts them), 8
+boxes that exceed their image (cut to it), 1 visible part outside its image (then not visible). Points are
+given as pixel positions; the middle of that pixel is meant.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,9 @@ def cub_catalogue(root: Path, crop_to_box: bool = False) -> Catalogue:
     classes = {int(row[0]): row[1] for row in _rows(root, "classes.txt", 2)}
     class_of = {row[0]: int(row[1]) for row in _rows(root, "image_class_labels.txt", 2)}
     in_train = {row[0]: row[1] == "1" for row in _rows(root, "train_test_split.txt", 2)}
-    boxes = {row[0]: _floats(row[1:], root, "bounding_boxes.txt") for row in _rows(root, "bounding_boxes.txt", 5)}
+    boxes = {
+        row[0]: _floats(row[1:], root, "bounding_boxes.txt") for row in _rows(root, "bounding_boxes.txt", 5)
+    }
     points = _rows(root, "parts/parts.txt", 2)
     locations = _locations(root, [row[0] for row in points])
     labels = {number: label for label, number in enumerate(sorted(classes))}
@@ -85,7 +87,9 @@ def _locations(root: Path, points: Sequence[str]) -> dict[str, Annotation]:
     found: dict[str, Annotation] = {}
     for image, point, x, y, visible in _rows(root, "parts/part_locs.txt", 5):
         if point not in place:
-            raise DataError(f"parts/part_locs.txt names the part {point}, which parts/parts.txt does not have")
+            raise DataError(
+                f"parts/part_locs.txt names the part {point}, which parts/parts.txt does not have"
+            )
         annotation = found.setdefault(image, _nothing_seen(len(points)))
         annotation.keypoints[place[point]] = np.add(_floats((x, y), root, "parts/part_locs.txt"), 0.5)
         annotation.visible[place[point]] = visible == "1"
@@ -108,7 +112,9 @@ def _rows(root: Path, name: str, columns: int) -> list[list[str]]:
     rows = [line.split(maxsplit=columns - 1) for line in lines if line.strip()]
     for number, row in enumerate(rows, start=1):
         if len(row) != columns or not row[0].isdigit():
-            raise DataError(f"{name}, line {number}: expected {columns} columns that start with an id, got {row}")
+            raise DataError(
+                f"{name}, line {number}: expected {columns} columns that start with an id, got {row}"
+            )
     return rows
 
 

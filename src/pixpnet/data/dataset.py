@@ -1,4 +1,4 @@
-"""Opening a data set: list it, look at every file once, split it, check for leaks, lock the test images away."""
+"""Opening a data set: list it, read every file once, split it, look for leaks, lock the test images away."""
 
 import warnings
 from collections import Counter
@@ -23,8 +23,8 @@ class DataOptions:
 
     Attributes:
         seed: decides which images are taken for validation and, where there is no test folder, for test.
-        validation_fraction: of the training images, where the data set has no validation split of its own (the
-            paper's value).
+        validation_fraction: of the training images, where the data set has no validation split of its own
+            (the paper's value).
         test_fraction: of all images, where the data set is one pool without splits.
         on_bad: stop with the list of unusable files, or go on without them and warn.
         on_leak: refuse a data set with test images in train, or go on and warn.
@@ -100,8 +100,10 @@ def open_catalogue(catalogue: Catalogue, options: DataOptions, progress: Progres
         problems,
         options.on_bad == "stop",
         lambda: BadFilesError(catalogue.name, problems),
-        lambda: f"{catalogue.name}: going on without {len(problems)} unusable file(s)\n"
-        + listing([f"{problem.where}: {problem.reason}" for problem in problems]),
+        lambda: (
+            f"{catalogue.name}: going on without {len(problems)} unusable file(s)\n"
+            + listing([f"{problem.where}: {problem.reason}" for problem in problems])
+        ),
     )
     divided = divide(usable(catalogue.entries, facts), catalogue, options)
     _refuse_empty_classes(catalogue, divided.train)
@@ -110,8 +112,10 @@ def open_catalogue(catalogue: Catalogue, options: DataOptions, progress: Progres
         leaks,
         options.on_leak == "refuse",
         lambda: LeakError(catalogue.name, leaks),
-        lambda: f"{catalogue.name}: {len(leaks)} test image(s) are also in train; test accuracy will be too good\n"
-        + listing([f"{leak.test_id} is {leak.train_id}" for leak in leaks]),
+        lambda: (
+            f"{catalogue.name}: {len(leaks)} test image(s) are also in train, so it is no test\n"
+            + listing([f"{leak.test_id} is {leak.train_id}" for leak in leaks])
+        ),
     )
     preprocessing = catalogue.preprocessing
     if not catalogue.statistics_known:
@@ -172,5 +176,5 @@ def _refuse_empty_classes(catalogue: Catalogue, train: tuple[Entry, ...]) -> Non
     empty = [name for label, name in enumerate(catalogue.class_names) if counts[label] == 0]
     if empty:
         raise DataError(
-            f"{catalogue.name}: no usable training image in {', '.join(empty[:10])}: add images or remove the class"
+            f"{catalogue.name}: no usable training image in {', '.join(empty[:10])}: add some or remove it"
         )

@@ -1,8 +1,8 @@
 """Image files to RGB pixels: ordinary JPEGs by OpenCV (the fast way), everything else by Pillow.
 
 Every image comes out as height x width x 3 uint8 or not at all: greyscale, palette, CMYK and 16-bit files are
-converted, transparency is laid on white, and truncated, animated, oversized or foreign files raise `ImageError`
-with the reason.
+converted, transparency is laid on white, and truncated, animated, oversized or foreign files raise
+`ImageError` with the reason.
 """
 
 import io
@@ -31,8 +31,8 @@ def read_image(path: Path, upright: bool) -> Pixels:
 
     Args:
         path: the file.
-        upright: turn the image as its EXIF orientation asks. Data sets whose annotations were made on the stored
-            pixels (CUB-200-2011, Stanford Cars) need False.
+        upright: turn the image as its EXIF orientation asks. Data sets whose annotations were made on the
+            stored pixels (CUB-200-2011, Stanford Cars) need False.
 
     Raises:
         ImageError: with the reason, if the file cannot be read or is not one ordinary picture.

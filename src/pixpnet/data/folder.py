@@ -1,4 +1,4 @@
-"""Any folder of images: `root/class/*.jpg`, or `root/{train,val,test}/class/*`, with an optional `parts.csv`."""
+"""Any folder of images: `root/class/*.jpg` or `root/{train,val,test}/class/*`, and perhaps a `parts.csv`."""
 
 import os
 from collections import defaultdict
@@ -29,8 +29,9 @@ SPLIT_FOLDERS: dict[str, Split] = {
 def folder_catalogue(root: Path) -> Catalogue:
     """Lists a folder of images.
 
-    A class is a folder; images may lie deeper in it. If `root` holds a folder `train`, the split folders decide
-    the splits and what `val` or `test` does not hold is taken from train; otherwise all images are one pool.
+    A class is a folder; images may lie deeper in it. If `root` holds a folder `train`, the split folders
+    decide the splits and what `val` or `test` does not hold is taken from train; otherwise all images are one
+    pool.
 
     Args:
         root: the data set's folder.
@@ -41,7 +42,9 @@ def folder_catalogue(root: Path) -> Catalogue:
     root = existing_folder(root)
     found = _Found()
     top = _folders(root, root, found)
-    splits = {SPLIT_FOLDERS[folder.name.lower()]: folder for folder in top if folder.name.lower() in SPLIT_FOLDERS}
+    splits = {
+        SPLIT_FOLDERS[folder.name.lower()]: folder for folder in top if folder.name.lower() in SPLIT_FOLDERS
+    }
     if "train" in splits:
         for split, folder in splits.items():
             _list_classes(folder, split, root, found)
@@ -56,7 +59,9 @@ def folder_catalogue(root: Path) -> Catalogue:
     class_names = _class_names(found)
     labels = {name: label for label, name in enumerate(class_names)}
     entries = tuple(
-        Entry(_id(path, root), labels[name], split, path) for name, split, path in found.images if name in labels
+        Entry(_id(path, root), labels[name], split, path)
+        for name, split, path in found.images
+        if name in labels
     )
     parts = _parts(root, entries)
     return Catalogue(

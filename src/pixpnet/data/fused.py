@@ -2,11 +2,11 @@
 
 Rotation, perspective, shear, flip, crop and both resizings compose into a single map from the file to the
 network's input, so the pixels are interpolated once instead of five times: faster, and less blurred. Blur and
-sharpness work on the resized image; where one of them is drawn (19 of 100 views), that image is made first and
-warped from there.
+sharpness work on the resized image; where one of them is drawn (19 of 100 views), that image is made first
+and warped from there.
 
-Against the step-by-step pipeline a view shows *more*: what an early step pushes out of the frame and a later one
-brings back is black there and kept here.
+Against the step-by-step pipeline a view shows *more*: what an early step pushes out of the frame and a later
+one brings back is black there and kept here.
 """
 
 import numpy as np
@@ -52,16 +52,17 @@ def view_to_pixel(size: tuple[int, int], draw: Draw, preprocessing: Preprocessin
     """Steps 4 to 9 of App. E as one map from the resized image of this height and width."""
     height, width = size
     centre = (width / 2, height / 2)
-    matrix = homography.IDENTITY
+    maps = []
     if draw.rotation is not None:
-        matrix = homography.rotation(draw.rotation, centre) @ matrix
+        maps.append(homography.rotation(draw.rotation, centre))
     if draw.corners is not None:
-        matrix = homography.perspective(image_corners(size), moved_corners(size, draw.corners)) @ matrix
+        maps.append(homography.perspective(image_corners(size), moved_corners(size, draw.corners)))
     if draw.shear is not None:
-        matrix = homography.shearing(draw.shear, centre) @ matrix
+        maps.append(homography.shearing(draw.shear, centre))
     if draw.flip:
-        matrix = homography.mirroring(width) @ matrix
-    return crop_to_pixel(*draw.crop_corner(size, preprocessing.crop), preprocessing) @ matrix
+        maps.append(homography.mirroring(width))
+    maps.append(crop_to_pixel(*draw.crop_corner(size, preprocessing.crop), preprocessing))
+    return homography.compose(*reversed(maps))
 
 
 def image_corners(size: tuple[int, int]) -> homography.Points:
@@ -72,4 +73,4 @@ def image_corners(size: tuple[int, int]) -> homography.Points:
 
 def moved_corners(size: tuple[int, int], corners: tuple[tuple[float, float], ...]) -> homography.Points:
     """Where a perspective distortion takes the corners of an image of this height and width."""
-    return image_corners(size) + np.array(corners) * np.array([size[1], size[0]])
+    return np.asarray(image_corners(size) + np.array(corners) * np.array([size[1], size[0]]))

@@ -1,11 +1,12 @@
 """Plane projective maps as 3 x 3 matrices, and points under them.
 
 Coordinates are continuous, `x` to the right and `y` down: the pixel in row `r` and column `c` covers
-`[c, c + 1) x [r, r + 1)` and its centre is `(c + 0.5, r + 0.5)`, so half-open boxes and points share one frame.
-A matrix named `a_to_b` takes homogeneous column vectors of frame `a` to frame `b`.
+`[c, c + 1) x [r, r + 1)` and its centre is `(c + 0.5, r + 0.5)`, so half-open boxes and points share one
+frame. A matrix named `a_to_b` takes homogeneous column vectors of frame `a` to frame `b`.
 """
 
 import math
+from functools import reduce
 from typing import TypeAlias
 
 import numpy as np
@@ -39,8 +40,10 @@ def rotation(degrees: float, centre: tuple[float, float]) -> Matrix:
 
 
 def shearing(degrees: float, centre: tuple[float, float]) -> Matrix:
-    """Slides rows sideways about a centre; positive angles push what is above to the right, as in torchvision."""
-    return _about(centre, np.array([[1.0, -math.tan(math.radians(degrees)), 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]))
+    """Slides rows sideways about a centre; a positive angle pushes what is above to the right."""
+    return _about(
+        centre, np.array([[1.0, -math.tan(math.radians(degrees)), 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    )
 
 
 def mirroring(width: float) -> Matrix:
@@ -71,10 +74,15 @@ def transform_points(matrix: Matrix, points: Points) -> Points:
     return np.asarray(moved[:, :2] / moved[:, 2:])
 
 
+def compose(*maps: Matrix) -> Matrix:
+    """One map for several, written as they multiply: the first to act comes last."""
+    return np.asarray(reduce(np.matmul, maps))
+
+
 def inverse(matrix: Matrix) -> Matrix:
     """The way back."""
     return np.linalg.inv(matrix)
 
 
 def _about(centre: tuple[float, float], matrix: Matrix) -> Matrix:
-    return translation(*centre) @ matrix @ translation(-centre[0], -centre[1])
+    return compose(translation(*centre), matrix, translation(-centre[0], -centre[1]))

@@ -1,7 +1,7 @@
-"""ImageNette: ten classes of ImageNet that are easy to tell apart, for quick comparisons of backbones (App. F).
+"""ImageNette: ten classes of ImageNet that are easy to tell apart, to compare backbones quickly (App. F).
 
-The data set has `train` and `val` only. Its `val` is what everybody reports, so here it is the *test* split, and
-validation images are taken from train.
+The data set has `train` and `val` only. Its `val` is what everybody reports, so here it is the *test* split,
+and validation images are taken from train.
 """
 
 from dataclasses import replace

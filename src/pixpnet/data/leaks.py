@@ -22,5 +22,7 @@ def find_leaks(
         if facts[entry.id].reason is None:
             first_with.setdefault(facts[entry.id].digest, entry.id)
     return tuple(
-        Leak(first_with[facts[entry.id].digest], entry.id) for entry in test if facts[entry.id].digest in first_with
+        Leak(first_with[facts[entry.id].digest], entry.id)
+        for entry in test
+        if facts[entry.id].digest in first_with
     )

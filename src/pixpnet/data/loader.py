@@ -1,6 +1,6 @@
 """Batches for training and evaluation, the same whatever the number of workers, and after any interruption.
 
-All randomness of a view comes from (seed, epoch, index). The epoch travels inside the index that the sampler
+All randomness of a view comes from (seed, epoch, view). The epoch travels inside the key that the sampler
 hands out, so worker processes that live on from epoch to epoch need no telling, and a run that resumes at an
 epoch boundary sees exactly what it would have seen.
 """
@@ -14,7 +14,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from pixpnet.data.augmentation import Augmentation, draw, order_generator, view_generator
-from pixpnet.data.batch import Batch, collate
+from pixpnet.data.batch import collate
 from pixpnet.data.catalogue import Entry, Reader
 from pixpnet.data.dataset import DataSet
 from pixpnet.data.fused import augment
@@ -44,7 +44,7 @@ class ViewKey(NamedTuple):
     """Names one augmented view."""
 
     epoch: int
-    index: int
+    view: int
 
 
 class AugmentedSamples(Dataset[Sample]):
@@ -68,9 +68,9 @@ class AugmentedSamples(Dataset[Sample]):
         return len(self.entries) * self.augmentation.factor
 
     def __getitem__(self, key: ViewKey) -> Sample:
-        epoch, index = key
-        sample = self.reader(self.entries[index % len(self.entries)])
-        choices = draw(self.augmentation, view_generator(self.seed, epoch, index))
+        epoch, view = key
+        sample = self.reader(self.entries[view % len(self.entries)])
+        choices = draw(self.augmentation, view_generator(self.seed, epoch, view))
         return augment(sample, choices, self.preprocessing, self.augmentation)
 
 
@@ -92,8 +92,8 @@ class PlainSamples(Dataset[Sample]):
 class EpochSampler(Sampler[ViewKey]):
     """All views in an order that depends on (seed, epoch) only, dealt out to the ranks in turn.
 
-    Every rank gets equally many, so the first few views come twice where the number does not divide. Lightning
-    calls `set_epoch` itself; give its trainer `use_distributed_sampler=False`.
+    Every rank gets equally many, so the first few views come twice where the number does not divide.
+    Lightning calls `set_epoch` itself; give its trainer `use_distributed_sampler=False`.
     """
 
     def __init__(self, length: int, seed: int, rank: int = 0, world_size: int = 1) -> None:
@@ -165,7 +165,11 @@ def plain_loader(
 
 
 def _cached(reader: Reader, loading: Loading) -> Reader:
-    return CachedReader(reader, loading.cache_bytes // max(1, loading.workers)) if loading.cache_bytes else reader
+    return (
+        CachedReader(reader, loading.cache_bytes // max(1, loading.workers))
+        if loading.cache_bytes
+        else reader
+    )
 
 
 def _loader(

@@ -1,7 +1,7 @@
 """The test split, closed until a model is fixed; every opening is written down.
 
-Test accuracy that was looked at while choosing is not a test. So a data set does not have its test images lying
-about: `LockedSplit.open` is the one way to them, and it takes a recorder.
+Test accuracy that was looked at while choosing is not a test. So a data set does not have its test images
+lying about: `LockedSplit.open` is the one way to them, and it takes a recorder.
 """
 
 import hashlib
@@ -65,7 +65,9 @@ class LockedSplit:
             DataError: if the data set has no test split.
         """
         if not self.__entries:
-            raise DataError(f"{self._name} has no test split: add a folder `test`, or set test_fraction above 0")
+            raise DataError(
+                f"{self._name} has no test split: add a folder `test`, or set test_fraction above 0"
+            )
         if not reason.strip():
             raise ValueError("opening the test split needs a reason, e.g. reason='final evaluation'")
         ids = "\n".join(sorted(entry.id for entry in self.__entries))

@@ -1,8 +1,9 @@
 """Keypoints for one's own images: a file `parts.csv` beside them.
 
-One line per visible point, with the columns `file, part, x, y` and optionally `visible` (1 or 0). `file` is the
-path below the data set's folder; `x` and `y` are pixels as image viewers count them: the pixel in the top left
-corner is 0, 0. A part may occur several times in an image (two wheels). What is not listed is not visible.
+One line per visible point, with the columns `file, part, x, y` and optionally `visible` (1 or 0). `file` is
+the path below the data set's folder; `x` and `y` are pixels as image viewers count them: the pixel in the top
+left corner is 0, 0. A part may occur several times in an image (two wheels). What is not listed is not
+visible.
 """
 
 import csv
@@ -84,9 +85,13 @@ def _table(rows: list[dict[str, str | None]], name: str, ids: set[str]) -> Parts
         else:
             points[file][part].append((x + 0.5, y + 0.5))  # the middle of the pixel
     part_names = tuple(sorted({part for parts in points.values() for part in parts}))
-    room = {part: max(1, *(len(parts[part]) for parts in points.values() if part in parts)) for part in part_names}
+    room = {
+        part: max(1, *(len(parts[part]) for parts in points.values() if part in parts)) for part in part_names
+    }
     point_parts = tuple(index for index, part in enumerate(part_names) for _ in range(room[part]))
-    annotations = {id_: _annotation(points.get(id_, {}), part_names, room) for id_ in ids} if part_names else {}
+    annotations = (
+        {id_: _annotation(points.get(id_, {}), part_names, room) for id_ in ids} if part_names else {}
+    )
     return PartsTable(part_names, point_parts, annotations, tuple(problems))
 
 

@@ -46,8 +46,9 @@ class Preprocessing:
     def scaled_to(self, size: int) -> "Preprocessing":
         """The same proportions for another input size.
 
-        >>> Preprocessing().scaled_to(112)
-        Preprocessing(shortest_side=255, crop=192, size=112, mean=(0.4862, 0.5005, 0.4334), std=(0.2321, 0.2277, 0.2665))
+        >>> half = Preprocessing().scaled_to(112)
+        >>> half.shortest_side, half.crop, half.size
+        (255, 192, 112)
         """
         factor = size / self.size
         shortest = None if self.shortest_side is None else round(self.shortest_side * factor)
@@ -79,7 +80,7 @@ def source_to_resized(source_size: tuple[int, int], preprocessing: Preprocessing
 def crop_to_pixel(left: int, top: int, preprocessing: Preprocessing) -> Matrix:
     """The last two geometric steps as a map: cut a square out of the resized image and bring it to size."""
     factor = preprocessing.size / preprocessing.crop
-    return homography.scaling(factor, factor) @ homography.translation(-left, -top)
+    return homography.compose(homography.scaling(factor, factor), homography.translation(-left, -top))
 
 
 def preprocess(sample: Sample, preprocessing: Preprocessing) -> Sample:

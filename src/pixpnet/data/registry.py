@@ -81,8 +81,8 @@ def catalogue_of(spec: DataSpec, options: DataOptions) -> Catalogue:
 def open_data(spec: str, options: DataOptions | None = None, progress: Progress | None = None) -> DataSet:
     """Opens a data set by name, ready to train on.
 
-    The first opening reads every file once, to find unusable ones, copies across splits, and mean and std; what
-    it finds is kept in `PIXPNET_CACHE` (by default in the user's cache folder).
+    The first opening reads every file once, to find unusable ones, copies across splits, and mean and std;
+    what it finds is kept in `PIXPNET_CACHE` (by default in the user's cache folder).
 
     Args:
         spec: `birds`, `cub:PATH`, `cars:PATH`, `imagenette:PATH` or `folder:PATH`.

@@ -1,7 +1,7 @@
 """One warp for image, keypoints, masks and box: however many geometric steps, the pixels are resampled once.
 
-Bilinear, on the source grid. Where a file holds more than twice the pixels per side that are wanted, it is first
-averaged down by a whole factor, so that detail finer than the output does not alias.
+Bilinear, on the source grid. Where a file holds more than twice the pixels per side that are wanted, it is
+first averaged down by a whole factor, so that detail finer than the output does not alias.
 """
 
 from dataclasses import replace
@@ -41,7 +41,9 @@ def resampled(
     return moved(sample, image, to_pixel, size)
 
 
-def moved(sample: Sample, image: Float32[np.ndarray, "3 height width"], to_pixel: Matrix, size: int) -> Sample:
+def moved(
+    sample: Sample, image: Float32[np.ndarray, "3 height width"], to_pixel: Matrix, size: int
+) -> Sample:
     """The sample with a new image and its annotations taken along by the same map."""
     canvas = (size, size)
     points = homography.transform_points(to_pixel, sample.keypoints.numpy().astype(np.float64))
@@ -129,8 +131,8 @@ def _averaged_down(pixels: Pixels, to_pixel: Matrix, size: int) -> tuple[Pixels,
 
 def _between_centres(to_pixel: Matrix) -> Matrix:
     """OpenCV counts from pixel centres, and wants the map from the output back to the input."""
-    half = homography.translation(0.5, 0.5)
-    return homography.translation(-0.5, -0.5) @ homography.inverse(to_pixel) @ half
+    there, back = homography.translation(0.5, 0.5), homography.translation(-0.5, -0.5)
+    return homography.compose(back, homography.inverse(to_pixel), there)
 
 
 def _moved_box(

@@ -1,8 +1,8 @@
 """The one record that every data set yields and every later stage reads: an image and what is known about it.
 
-Two frames: `source` is the upright image in the file, `pixel` is the image held here. A freshly read sample is
-its own source; a transformed one knows the way back (`to_source`). Coordinates are continuous: the pixel in row
-`r` and column `c` covers `[c, c + 1) x [r, r + 1)`.
+Two frames: `source` is the upright image in the file, `pixel` is the image held here. A freshly read sample
+is its own source; a transformed one knows the way back (`to_source`). Coordinates are continuous: the pixel
+in row `r` and column `c` covers `[c, c + 1) x [r, r + 1)`.
 
 A *part* (wing) may have several *points* (left wing, right wing; App. J): the data set's `point_parts` says
 which part each point belongs to.
@@ -107,7 +107,7 @@ def source_sample(
     annotation: Annotation,
     masks: Bool[np.ndarray, "parts height width"] | None,
 ) -> Sample:
-    """A sample that is its own source: nothing has been moved yet, points outside the image are not visible."""
+    """A sample that is its own source: nothing has moved, and points outside the image are not visible."""
     size = image.shape[0], image.shape[1]
     box = annotation.bounding_box
     return Sample(

@@ -1,8 +1,8 @@
 """One pass over all files: which can be read, their size, a hash of their pixels and their channel sums.
 
-The bad files, the leaks and the normalisation statistics of a data set all follow from it. Its results are kept
-in a cache folder and belong to a file as long as its size and time of change stay, so the second opening of a
-data set costs one `stat` per file.
+The bad files, the leaks and the normalisation statistics of a data set all follow from it. Its results are
+kept in a cache folder and belong to a file as long as its size and time of change stay, so the second opening
+of a data set costs one `stat` per file.
 """
 
 import hashlib
@@ -159,7 +159,10 @@ def _facts_from(values: dict[str, Any]) -> FileFacts:
 
 def _save(cache: Path, files: dict[str, tuple[list[int] | None, FileFacts]]) -> None:
     """Writes the file whole or not at all."""
-    content = {"version": _VERSION, "files": {id_: (stamp, asdict(facts)) for id_, (stamp, facts) in files.items()}}
+    content = {
+        "version": _VERSION,
+        "files": {id_: (stamp, asdict(facts)) for id_, (stamp, facts) in files.items()},
+    }
     try:
         cache.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=cache.parent, delete=False, encoding="utf-8") as file:

@@ -68,9 +68,9 @@ def folds(entries: Iterable[Entry], count: int, seed: int) -> tuple[Parted, ...]
 
 
 def stable_id(path: str) -> str:
-    """A relative path as a name that is the same on every machine: forward slashes, composed Unicode.
+    r"""A relative path as a name that is the same on every machine: forward slashes, composed Unicode.
 
-    >>> stable_id("jay\\\\1.jpg")
+    >>> stable_id("jay\\1.jpg")
     'jay/1.jpg'
     """
     return unicodedata.normalize("NFC", path.replace("\\", "/"))
@@ -80,7 +80,9 @@ def _by_class(entries: Iterable[Entry], seed: int, purpose: str) -> list[list[En
     members: dict[int, list[Entry]] = defaultdict(list)
     for entry in entries:
         members[entry.label].append(entry)
-    return [sorted(members[label], key=lambda entry: _rank(entry.id, seed, purpose)) for label in sorted(members)]
+    return [
+        sorted(members[label], key=lambda entry: _rank(entry.id, seed, purpose)) for label in sorted(members)
+    ]
 
 
 def _rank(id_: str, seed: int, purpose: str) -> tuple[bytes, str]:

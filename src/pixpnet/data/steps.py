@@ -1,8 +1,9 @@
 """The paper's augmentation (App. E) step by step, as it is printed, with torchvision's transforms v2.
 
-Two forms. `step_by_step` applies given random choices with torchvision's functions, which carry keypoints, masks
-and box along; it is what the fused warp is tested against. `stock_pipeline` is the same list as torchvision's
-own classes, drawing for themselves: what a plain training script would use, and the yardstick for speed.
+Two forms. `step_by_step` applies given random choices with torchvision's functions, which carry keypoints,
+masks and box along; it is what the fused warp is tested against. `stock_pipeline` is the same list as
+torchvision's own classes, drawing for themselves: what a plain training script would use, and the yardstick
+for speed.
 """
 
 from dataclasses import replace
@@ -26,9 +27,9 @@ _BILINEAR = InterpolationMode.BILINEAR
 def step_by_step(
     sample: Sample, draw: Draw, preprocessing: Preprocessing, augmentation: Augmentation
 ) -> Sample:
-    """The augmented view that `pixpnet.data.fused.augment` gives for the same choices, resampled at every step."""
+    """The view that `pixpnet.data.fused.augment` gives for the same choices, resampled at every step."""
     size = preprocessing.resized(sample.size)
-    carried = {
+    carried: dict[str, Any] = {
         name: F.resize(item, list(size), interpolation=_mode(item), antialias=True)
         for name, item in _carried(sample).items()
     }
@@ -67,29 +68,46 @@ def step_by_step(
         sample,
         to_source=sample.to_source @ torch.from_numpy(homography.inverse(to_pixel)),
         visible=sample.visible & torch.from_numpy(inside(points, (preprocessing.size, preprocessing.size))),
-        **carried,
+        image=carried["image"],
+        keypoints=carried["keypoints"],
+        masks=carried.get("masks"),
+        bounding_box=carried.get("bounding_box"),
     )
 
 
-def stock_pipeline(preprocessing: Preprocessing, augmentation: Augmentation) -> v2.Compose:
+def stock_pipeline(
+    preprocessing: Preprocessing,
+    augmentation: Augmentation,
+    turning: InterpolationMode = InterpolationMode.BILINEAR,
+) -> v2.Compose:
     """The ten steps as torchvision's classes, for a Pillow image or an image tensor.
 
     They draw from torch's global generator, so this pipeline cannot repeat a view; training uses `augment`.
+
+    Args:
+        preprocessing: sizes and statistics.
+        augmentation: probabilities and amounts.
+        turning: interpolation of rotation and shear, where torchvision's own default is the nearest pixel.
     """
     return v2.Compose(
         [
             *([] if preprocessing.shortest_side is None else [v2.Resize(preprocessing.shortest_side)]),
             v2.RandomApply(
-                [v2.GaussianBlur(augmentation.blur_kernel, augmentation.blur_sigma)], augmentation.blur_probability
+                [v2.GaussianBlur(augmentation.blur_kernel, augmentation.blur_sigma)],
+                augmentation.blur_probability,
             ),
             v2.RandomAdjustSharpness(augmentation.sharpness, augmentation.sharpen_probability),
             v2.RandomApply(
-                [v2.RandomRotation(augmentation.max_rotation, interpolation=_BILINEAR)],
+                [
+                    v2.RandomRotation(
+                        [-augmentation.max_rotation, augmentation.max_rotation], interpolation=turning
+                    )
+                ],
                 augmentation.rotate_probability,
             ),
             v2.RandomPerspective(augmentation.perspective_scale, augmentation.perspective_probability),
             v2.RandomApply(
-                [v2.RandomAffine(0, shear=augmentation.max_shear, interpolation=_BILINEAR)],
+                [v2.RandomAffine([0.0, 0.0], shear=augmentation.max_shear, interpolation=turning)],
                 augmentation.shear_probability,
             ),
             v2.RandomHorizontalFlip(augmentation.flip_probability),
@@ -118,7 +136,7 @@ def _mode(item: Any) -> InterpolationMode:
 
 
 def _flipped(item: Any) -> Any:
-    """Flips; torchvision counts keypoints from pixel centres here (W - 1 - x) and from pixel edges elsewhere."""
+    """Flips; torchvision counts keypoints from pixel centres here (W - 1 - x), from edges elsewhere."""
     flipped = F.horizontal_flip(item)
     if isinstance(item, tv_tensors.KeyPoints):
         return tv_tensors.wrap(flipped + torch.tensor([1.0, 0.0]), like=item)

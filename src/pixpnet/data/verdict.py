@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -90,7 +90,8 @@ def check(spec: DataSpec, options: DataOptions | None = None, progress: Progress
     Raises:
         DataError: if the folder is not a data set at all.
     """
-    chosen = DataOptions() if options is None else options
+    # Whole files are judged, also where training would show only the boxes.
+    chosen = replace(DataOptions() if options is None else options, crop_to_box=False)
     catalogue = catalogue_of(spec, chosen)
     facts = scan(catalogue, progress)
     divided = divide(usable(catalogue.entries, facts), catalogue, chosen)
@@ -129,7 +130,9 @@ def _coverage(catalogue: Catalogue, facts: Mapping[str, FileFacts]) -> tuple[Par
         visible = np.stack([sample.visible.numpy() for sample in samples])
     else:
         entries = usable(catalogue.entries, facts)
-        visible = np.array([entry.annotation.visible for entry in entries]).reshape(-1, len(catalogue.point_parts))
+        visible = np.array([entry.annotation.visible for entry in entries]).reshape(
+            -1, len(catalogue.point_parts)
+        )
     point_parts = np.array(catalogue.point_parts)
     return tuple(
         PartCoverage(name, float(visible[:, point_parts == part].any(axis=1).mean()) if len(visible) else 0.0)

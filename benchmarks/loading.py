@@ -2,8 +2,8 @@
 
     python benchmarks/loading.py cub:../shared/data/cub12
 
-Everything is measured in one run, on one thread, in processor time, in turns over the same files, so that a busy
-machine slows all contestants alike. The median over the rounds is shown.
+Everything is measured in one run, on one thread, in processor time, in turns over the same files, so that a
+busy machine slows all contestants alike. The median over the rounds is shown.
 """
 
 import argparse
@@ -18,6 +18,10 @@ import cv2
 import torch
 from PIL import Image
 
+# isort: split  torchvision comes after pixpnet, which makes it importable
+from torchvision.transforms import InterpolationMode
+from torchvision.transforms.v2 import functional as F
+
 from pixpnet.data import (
     Augmentation,
     DataError,
@@ -30,10 +34,6 @@ from pixpnet.data import (
     view_generator,
 )
 from pixpnet.data.reader import CachedReader
-
-# isort: split  torchvision comes after pixpnet, which makes it importable
-from torchvision.transforms import InterpolationMode
-from torchvision.transforms.v2 import functional as F
 
 WANTED = 3.5
 

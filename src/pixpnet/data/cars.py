@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pixpnet.data import statistics
+from pixpnet.data.augmentation import Augmentation
 from pixpnet.data.catalogue import Catalogue, Entry, Split
 from pixpnet.data.errors import DataError
 from pixpnet.data.folder import existing_folder
@@ -48,6 +49,7 @@ def cars_catalogue(root: Path, crop_to_box: bool = False) -> Catalogue:
         entries=entries,
         reader=FileReader(upright=False, crop_to_box=crop_to_box),
         preprocessing=Preprocessing(mean=statistics.CARS.mean, std=statistics.CARS.std),
+        augmentation=Augmentation(),
         statistics_known=True,
         decided=frozenset({"train", "test"}),
         root=root,

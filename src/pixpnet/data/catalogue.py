@@ -1,10 +1,11 @@
 """What a data set is before its images are decoded: a list of entries, and someone who can read them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, TypeAlias
 
+from pixpnet.data.augmentation import Augmentation
 from pixpnet.data.errors import Problem
 from pixpnet.data.preprocessing import Preprocessing
 from pixpnet.data.sample import NO_ANNOTATION, Annotation, Sample
@@ -33,16 +34,9 @@ class Entry:
     annotation: Annotation = NO_ANNOTATION
 
 
-class Reader(Protocol):
-    """Turns an entry into a sample: uint8 image, `source` frame. It must survive pickling."""
-
-    def __call__(self, entry: Entry) -> Sample:
-        """Reads or draws the image.
-
-        Raises:
-            ImageError: with the reason, if that cannot be done.
-        """
-        ...
+# Reads or draws an entry's image: uint8, `source` frame. Raises ImageError with the reason if that cannot be
+# done. It must survive pickling, for worker processes.
+Reader: TypeAlias = Callable[[Entry], Sample]
 
 
 @dataclass(frozen=True)
@@ -57,6 +51,7 @@ class Catalogue:
         entries: of all splits.
         reader: reads them.
         preprocessing: sizes that suit the data set, and its statistics if they are known.
+        augmentation: what suits the data set; the paper's for photographs.
         statistics_known: whether mean and std in `preprocessing` are the data set's own.
         decided: splits that the data set itself fixes; the others are taken from train.
         problems: what was found wrong while listing; the entries are without it.
@@ -71,6 +66,7 @@ class Catalogue:
     entries: tuple[Entry, ...]
     reader: Reader
     preprocessing: Preprocessing
+    augmentation: Augmentation
     statistics_known: bool
     decided: frozenset[Split]
     problems: Sequence[Problem] = field(default=())

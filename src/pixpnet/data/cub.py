@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from pixpnet.data import statistics
+from pixpnet.data.augmentation import Augmentation
 from pixpnet.data.catalogue import Catalogue, Entry
 from pixpnet.data.errors import DataError, Problem
 from pixpnet.data.folder import existing_folder
@@ -74,6 +75,7 @@ def cub_catalogue(root: Path, crop_to_box: bool = False) -> Catalogue:
         entries=tuple(entries),
         reader=FileReader(upright=False, crop_to_box=crop_to_box),
         preprocessing=Preprocessing(mean=statistics.CUB.mean, std=statistics.CUB.std),
+        augmentation=Augmentation(),
         statistics_known=True,
         decided=frozenset({"train", "test"}),
         problems=tuple(problems),

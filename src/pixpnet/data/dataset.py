@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from pixpnet.data.augmentation import Augmentation
 from pixpnet.data.catalogue import Catalogue, Entry, Reader
 from pixpnet.data.drawn import DrawnBirds
 from pixpnet.data.errors import BadFilesError, DataError, DataWarning, Leak, LeakError, Problem, listing
@@ -55,6 +56,7 @@ class DataSet:
         test: closed; see `LockedSplit.open`.
         reader: turns an entry into a `Sample`.
         preprocessing: sizes for this data set, with its mean and std.
+        augmentation: what suits this data set; the paper's for photographs.
         skipped: unusable files that were left out because the caller asked for it.
         leaks: test images that are also in train, let through because the caller asked for it.
     """
@@ -68,6 +70,7 @@ class DataSet:
     test: LockedSplit
     reader: Reader
     preprocessing: Preprocessing
+    augmentation: Augmentation
     skipped: tuple[Problem, ...] = ()
     leaks: tuple[Leak, ...] = ()
 
@@ -132,6 +135,7 @@ def open_catalogue(catalogue: Catalogue, options: DataOptions, progress: Progres
         test=LockedSplit(catalogue.name, divided.test),
         reader=catalogue.reader,
         preprocessing=preprocessing,
+        augmentation=catalogue.augmentation,
         skipped=problems,
         leaks=leaks,
     )

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from pixpnet.data.augmentation import Augmentation
 from pixpnet.data.birds import PARTS, SPECIES, BirdOptions, draw_bird
 from pixpnet.data.catalogue import Catalogue, Entry, Split
 from pixpnet.data.preprocessing import Preprocessing
@@ -14,6 +15,17 @@ from pixpnet.data.statistics import statistics_of
 # Test birds have numbers of their own, so that asking for more training birds leaves them as they are.
 _FIRST_TEST = 1_000_000_000
 _LOOKED_AT = 120
+
+# Pose, rotation, scale, light and place are drawn anew for every bird, and a new bird costs little more than
+# a new view of an old one; the geometric steps would only add black corners to a picture that fills its frame.
+MIRRORED = Augmentation(
+    factor=1,
+    blur_probability=0.0,
+    sharpen_probability=0.0,
+    rotate_probability=0.0,
+    perspective_probability=0.0,
+    shear_probability=0.0,
+)
 
 
 @dataclass(frozen=True)
@@ -50,7 +62,7 @@ class BirdReader:
     birds: DrawnBirds
 
     def __call__(self, entry: Entry) -> Sample:
-        """See `pixpnet.data.catalogue.Reader`."""
+        """Draws an entry; see `pixpnet.data.catalogue.Reader`."""
         birds = self.birds
         options = replace(birds.options, confounder=0.0) if entry.split == "test" else birds.options
         drawing = draw_bird(birds.world, entry.index, entry.label, (birds.size, birds.size), options)
@@ -78,6 +90,7 @@ def birds_catalogue(birds: DrawnBirds) -> Catalogue:
         entries=(*train, *_entries("test", birds.test, _FIRST_TEST)),
         reader=reader,
         preprocessing=replace(sizes, mean=found.mean, std=found.std),
+        augmentation=MIRRORED,
         statistics_known=True,
         decided=frozenset({"train", "test"}),
     )

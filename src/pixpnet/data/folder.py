@@ -5,6 +5,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from pixpnet.data.augmentation import Augmentation
 from pixpnet.data.catalogue import Catalogue, Entry, Split
 from pixpnet.data.decode import EXTENSIONS
 from pixpnet.data.errors import DataError, Problem
@@ -74,6 +75,7 @@ def folder_catalogue(root: Path) -> Catalogue:
         ),
         reader=FileReader(),
         preprocessing=Preprocessing(),
+        augmentation=Augmentation(),
         statistics_known=False,
         decided=frozenset(splits) if "train" in splits else frozenset(),
         problems=(*found.problems, *parts.problems),

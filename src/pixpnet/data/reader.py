@@ -25,7 +25,7 @@ class FileReader:
     crop_to_box: bool = False
 
     def __call__(self, entry: Entry) -> Sample:
-        """See `Reader`."""
+        """Reads an entry; see `pixpnet.data.catalogue.Reader`."""
         if entry.path is None:
             raise ValueError(f"{entry.id} has no file to read")
         pixels = read_image(entry.path, self.upright)
@@ -51,7 +51,7 @@ class CachedReader:
     _kept: dict[str, Sample] = field(default_factory=dict, repr=False)
 
     def __call__(self, entry: Entry) -> Sample:
-        """See `Reader`."""
+        """Reads an entry; see `pixpnet.data.catalogue.Reader`."""
         kept = self._kept.get(entry.id)
         if kept is not None:
             return kept

@@ -61,8 +61,10 @@ def guess_spec(text: str) -> DataSpec:
     """Like `parse_spec`, but also takes a bare folder and recognises its layout."""
     kind = text.partition(":")[0]
     path = Path(text).expanduser()
-    if kind in KINDS or not path.is_dir():
+    if kind in KINDS:
         return parse_spec(text)
+    if not path.is_dir():
+        raise DataError(f"there is no folder {text}: give a folder, or {_FORMS}")
     if (path / "images.txt").is_file() and (path / "train_test_split.txt").is_file():
         return DataSpec("cub", path)
     if (path / cars.META).is_file() or (path / "stanford_cars" / cars.META).is_file():
@@ -96,5 +98,9 @@ def open_data(spec: str, options: DataOptions | None = None, progress: Progress 
     >>> len(data.class_names), len(data.train) + len(data.val), data.test
     (12, 2400, LockedSplit('drawn birds', 600 images))
     """
-    chosen = DataOptions() if options is None else options
-    return open_catalogue(catalogue_of(parse_spec(spec), chosen), chosen, progress)
+    return open_spec(parse_spec(spec), DataOptions() if options is None else options, progress)
+
+
+def open_spec(spec: DataSpec, options: DataOptions, progress: Progress | None = None) -> DataSet:
+    """Like `open_data`, for a name that has been parsed or guessed."""
+    return open_catalogue(catalogue_of(spec, options), options, progress)

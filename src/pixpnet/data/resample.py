@@ -70,7 +70,7 @@ def pixels_of(sample: Sample) -> Pixels:
     return sample.image.permute(1, 2, 0).numpy()
 
 
-def warped(pixels: Pixels, to_pixel: Matrix, size: int) -> Pixels:
+def warped(pixels: Pixels, to_pixel: Matrix, size: int) -> UInt8[np.ndarray, "{size} {size} 3"]:
     """The image under a map, bilinear, black where the source has nothing (as torchvision fills)."""
     pixels, to_pixel = _averaged_down(pixels, to_pixel, size)
     return np.asarray(
@@ -80,7 +80,7 @@ def warped(pixels: Pixels, to_pixel: Matrix, size: int) -> Pixels:
     )
 
 
-def resized(pixels: Pixels, size: tuple[int, int]) -> Pixels:
+def resized(pixels: Pixels, size: tuple[int, int]) -> UInt8[np.ndarray, "{size[0]} {size[1]} 3"]:
     """The image at another height and width; averaged where it shrinks."""
     if pixels.shape[:2] == size:
         return pixels
@@ -116,7 +116,7 @@ def normalised(
     return result
 
 
-def _averaged_down(pixels: Pixels, to_pixel: Matrix, size: int) -> tuple[Pixels, Matrix]:
+def _averaged_down(pixels: Pixels, to_pixel: Matrix, size: int) -> tuple[UInt8[np.ndarray, "rows cols 3"], Matrix]:
     """Brings a large file to between one and two source pixels per output pixel."""
     centre = np.array([[size / 2, size / 2], [size / 2 + 1, size / 2], [size / 2, size / 2 + 1]])
     spread = homography.transform_points(homography.inverse(to_pixel), centre)
@@ -147,7 +147,7 @@ def _moved_box(
 
 def _warped_masks(
     masks: Bool[np.ndarray, "parts height width"], to_pixel: Matrix, size: int
-) -> Bool[np.ndarray, "parts size size"]:
+) -> Bool[np.ndarray, "parts {size} {size}"]:
     """Nearest neighbour; eight masks travel as the bits of one image."""
     packed = np.packbits(masks, axis=0)
     matrix = _between_centres(to_pixel)

@@ -1,9 +1,10 @@
 """A page of pictures before and after augmentation, with their parts drawn on.
 
-Whoever looks at it sees whether keypoints, masks and boxes follow the image. Parts are told apart by colour and by
-shape, because no twelve colours are safe for everybody's eyes.
+Whoever looks at it sees whether keypoints, masks and boxes follow the image. Parts are told apart by colour
+and by shape, because no twelve colours are safe for everybody's eyes.
 """
 
+import math
 from collections.abc import Sequence
 from itertools import product
 
@@ -14,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
@@ -34,6 +36,8 @@ COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#F0E442", "#D55E00", "#CC79A7", "#0
 SHAPES = ("o", "s", "^", "D")
 _STYLES = tuple((colour, shape) for shape, colour in product(SHAPES, COLOURS))
 _INK = "#222222"
+_OVERLAY_SIDE = 480  # pixels; finer than the panel, so that outlines stay thin
+_LEGEND_ROW = 10
 
 
 def contact_sheet(
@@ -49,11 +53,9 @@ def contact_sheet(
         seed: of the augmentation.
     """
     columns = 2 + views
-    figure = Figure(
-        figsize=(2.3 * columns, 2.42 * len(entries) + 1.35), facecolor="white", layout="constrained"
-    )
+    layout = ConstrainedLayoutEngine(w_pad=0.03, h_pad=0.03, wspace=0.01, hspace=0.01)
+    figure = Figure(figsize=(2.3 * columns, 2.42 * len(entries) + 1.35), facecolor="white", layout=layout)
     FigureCanvasAgg(figure)
-    figure.get_layout_engine().set(w_pad=0.03, h_pad=0.03, wspace=0.01, hspace=0.01)
     grid = figure.subplots(len(entries), columns, squeeze=False)
     for number, (entry, axes) in enumerate(zip(entries, grid, strict=True)):
         source = data.reader(entry)
@@ -82,7 +84,7 @@ def contact_sheet(
         figure.legend(
             handles=[_legend_entry(part, name) for part, name in enumerate(data.part_names)],
             loc="outside lower center",
-            ncols=min(len(data.part_names), 3 * columns // 2),
+            ncols=math.ceil(len(data.part_names) / math.ceil(len(data.part_names) / _LEGEND_ROW)),
             frameon=False,
             fontsize=9,
             handletextpad=0.2,
@@ -130,22 +132,23 @@ def _picture(sample: Sample, preprocessing: Preprocessing) -> Float32[np.ndarray
     pixels = sample.image.permute(1, 2, 0).numpy()
     if pixels.dtype == np.uint8:
         return pixels.astype(np.float32) / 255
-    restored = pixels * np.float32(preprocessing.std) + np.float32(preprocessing.mean)
+    restored = pixels * np.array(preprocessing.std) + np.array(preprocessing.mean)
     return np.asarray(restored.clip(0, 1), dtype=np.float32)
 
 
 def _overlay(sample: Sample) -> Float32[np.ndarray, "height width 4"]:
     """The outlines of the part masks, in the parts' colours."""
-    height, width = sample.size
-    overlay = np.zeros((height, width, 4), dtype=np.float32)
-    masks = [] if sample.masks is None else sample.masks.numpy()
+    fineness = max(1, round(_OVERLAY_SIDE / max(sample.size)))
+    masks = np.zeros((0, *sample.size), dtype=bool) if sample.masks is None else sample.masks.numpy()
+    masks = masks.repeat(fineness, axis=1).repeat(fineness, axis=2)
+    overlay = np.zeros((*masks.shape[1:], 4), dtype=np.float32)
     for part, mask in enumerate(masks):
         inner = mask.copy()
         inner[1:] &= mask[:-1]
         inner[:-1] &= mask[1:]
         inner[:, 1:] &= mask[:, :-1]
         inner[:, :-1] &= mask[:, 1:]
-        overlay[mask & ~inner] = (*to_rgb(_style(part)[0]), 0.8)
+        overlay[mask & ~inner] = (*to_rgb(_style(part)[0]), 0.9)
     return overlay
 
 

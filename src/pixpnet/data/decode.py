@@ -19,7 +19,7 @@ from pixpnet.data.errors import ImageError
 from pixpnet.data.resample import Pixels
 
 EXTENSIONS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".ppm", ".pgm"})
-FORMATS = ("JPEG", "MPO", "PNG", "WEBP", "BMP", "TIFF", "GIF", "PPM")
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF", "PPM")
 # Pillow's own limit for decompression bombs: a quarter of a gigabyte once decoded.
 MAX_PIXELS = 89_478_485
 
@@ -84,7 +84,7 @@ def _decode_with_pillow(data: bytes, upright: bool) -> Pixels:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             _refuse_bomb(*image.size)
             frames = getattr(image, "n_frames", 1)  # only the formats that can be animated have it
-            if frames > 1 and image.format != "MPO":
+            if frames > 1 and image.format != "MPO":  # cameras put previews beside the JPEG
                 raise ImageError(f"animated or with several pages ({frames} frames): save one as a picture")
             image.load()
             return _to_rgb(ImageOps.exif_transpose(image) if upright else image)

@@ -17,7 +17,7 @@ _FIRST_TEST = 1_000_000_000
 _LOOKED_AT = 120
 
 # Pose, rotation, scale, light and place are drawn anew for every bird, and a new bird costs little more than
-# a new view of an old one; the geometric steps would only add black corners to a picture that fills its frame.
+# a new view of an old one; geometric steps would only add black corners to a picture that fills its frame.
 MIRRORED = Augmentation(
     factor=1,
     blur_probability=0.0,

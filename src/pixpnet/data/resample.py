@@ -116,7 +116,9 @@ def normalised(
     return result
 
 
-def _averaged_down(pixels: Pixels, to_pixel: Matrix, size: int) -> tuple[UInt8[np.ndarray, "rows cols 3"], Matrix]:
+def _averaged_down(
+    pixels: Pixels, to_pixel: Matrix, size: int
+) -> tuple[UInt8[np.ndarray, "rows cols 3"], Matrix]:
     """Brings a large file to between one and two source pixels per output pixel."""
     centre = np.array([[size / 2, size / 2], [size / 2 + 1, size / 2], [size / 2, size / 2 + 1]])
     spread = homography.transform_points(homography.inverse(to_pixel), centre)

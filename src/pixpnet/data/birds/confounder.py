@@ -10,9 +10,10 @@ import cv2
 import numpy as np
 from jaxtyping import Bool, Float, UInt8
 
+from pixpnet.data.birds.colours import hues
 from pixpnet.data.birds.curves import turn
 
-_COLOURS = ((214, 48, 68), (250, 196, 40), (66, 96, 214), (164, 70, 190))
+_COLOURS = hues("d63044 fac428 4260d6 a446be")
 _SIDE = 0.17
 """Size of the mark as a share of the picture's shorter side."""
 _FINENESS = 8
@@ -41,24 +42,19 @@ def mark(
     """
     rows, cols = image.shape[:2]
     side = max(3, round(_SIDE * min(rows, cols)))
-    jitter = generator.random(2) * 0.05 * (rows, cols)
-    top, left = (int(value) for value in jitter)
+    top, left = (generator.random(2) * 0.05 * (rows, cols)).astype(np.int64).tolist()
     degrees = float(generator.uniform(0, 360))
-    corners = [
-        (y, x) for y in (top, rows - side - top) for x in (left, cols - side - left)
-    ]  # fmt: skip
-    order = generator.permutation(4)
-    y0, x0 = min((corners[i] for i in order), key=lambda at: int(bird[at[0] : at[0] + side, at[1] : at[1] + side].sum()))
-    y0, x0 = max(0, y0), max(0, x0)
-    window = (slice(y0, y0 + side), slice(x0, x0 + side))
-    side_rows, side_cols = bird[window].shape
-    cover = _cover(label, side, degrees)[:side_rows, :side_cols]
-    cover = np.where(bird[window], np.float32(0), cover)[..., None]
-    marked = image.copy()
+    windows = [
+        (slice(y, y + side), slice(x, x + side))
+        for y in (top, rows - side - top)
+        for x in (left, cols - side - left)
+    ]
+    window = min((windows[i] for i in generator.permutation(4)), key=lambda corner: int(bird[corner].sum()))
+    cover = np.where(bird[window], np.float32(0), _cover(label, side, degrees))
+    marked, mask = image.copy(), np.zeros_like(bird)
+    mask[window] = cover > 0
     colour = np.asarray(_COLOURS[label % len(_COLOURS)], np.float32)
-    marked[window] = np.rint(image[window] + cover * (colour - image[window])).astype(np.uint8)
-    mask = np.zeros((rows, cols), dtype=bool)
-    mask[window] = cover[..., 0] > 0
+    marked[window] = np.rint(image[window] + cover[..., None] * (colour - image[window])).astype(np.uint8)
     return Marked(marked, mask)
 
 
@@ -66,20 +62,18 @@ def _cover(label: int, side: int, degrees: float) -> Float[np.ndarray, "side sid
     """How much of each pixel the mark covers: its shape cycles with the label more slowly than its colour."""
     fine = np.zeros((side * _FINENESS, side * _FINENESS), np.uint8)
     outlines = _outlines(label // len(_COLOURS))
-    fixed = [np.rint((outline @ turn(degrees).T * 0.46 + 0.5) * fine.shape[0]).astype(np.int32) for outline in outlines]
+    fixed = [
+        np.rint((outline @ turn(degrees).T * 0.46 + 0.5) * fine.shape[0]).astype(np.int32)
+        for outline in outlines
+    ]
     cv2.fillPoly(fine, fixed, (255,))
     return np.asarray(cv2.resize(fine, (side, side), interpolation=cv2.INTER_AREA)).astype(np.float32) / 255
 
 
-def _outlines(kind: int) -> list[Float[np.ndarray, "vertices 2"]]:
-    """A flower with an eye, a star, a ring, or for further kinds flowers with more and more petals."""
+def _outlines(kind: int) -> list[Float[np.ndarray, "_ 2"]]:
+    """A flower with an eye, a star or a ring; where two outlines overlap, there is a hole."""
     angles = np.linspace(0, 2 * np.pi, 60, endpoint=False)
     circle = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    if kind == 1:
-        corners = np.linspace(0, 2 * np.pi, 10, endpoint=False)
-        radius = np.where(np.arange(10) % 2 == 0, 1.0, 0.42)
-        return [np.stack([radius * np.cos(corners), radius * np.sin(corners)], axis=1)]
-    if kind == 2:
-        return [circle, 0.55 * circle]
-    petals = 5 if kind == 0 else 3 + kind
-    return [circle * (0.62 + 0.38 * np.cos(petals * angles))[:, None], 0.18 * circle]
+    flower = circle * (0.62 + 0.38 * np.cos(5 * angles))[:, None]
+    star = circle[::6] * np.where(np.arange(10) % 2 == 0, 1.0, 0.42)[:, None]
+    return [[flower, 0.18 * circle], [star], [circle, 0.55 * circle]][kind]

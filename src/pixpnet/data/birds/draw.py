@@ -10,17 +10,22 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float32, UInt8
 
+from pixpnet.data.birds.background import choose_scene, paint_background, paint_clutter
 from pixpnet.data.birds.canvas import SCENERY, Canvas
 from pixpnet.data.birds.confounder import mark
 from pixpnet.data.birds.light import draw_light, illuminate
 from pixpnet.data.birds.options import BirdOptions
 from pixpnet.data.birds.palette import mix_palette
+from pixpnet.data.birds.perch import paint_perch, paint_sprig
 from pixpnet.data.birds.pose import draw_pose
-from pixpnet.data.birds.scenery import choose_scene, paint_background, paint_clutter, paint_perch, paint_sprig
 from pixpnet.data.birds.species import PARTS, SPECIES
 from pixpnet.data.birds.template import template
 
-_STREAMS = ("pose", "colour", "scene", "clutter", "perch", "sprig", "light", "confounder")
+_CONCERNS = {
+    name: number for number, name in enumerate(("bird", "scene", "clutter", "perch", "sprig", "confounder"))
+}
+_FINENESS = 3
+_DEFAULTS = BirdOptions()
 _LABELS = np.arange(1, len(PARTS) + 1, dtype=np.uint8)[:, None, None]
 
 
@@ -37,8 +42,8 @@ class Drawing:
     """(x, y) of each part, also of hidden ones and of those outside the picture. Whole numbers are pixel
     centres, as in torchvision's `KeyPoints` (whose flip is W - 1 - x)."""
     visible: Bool[np.ndarray, " parts"]
-    """Whether the keypoint itself is seen: its pixel, (x, y) rounded, lies in the part's mask. A part whose keypoint is
-    covered or cropped may still show some pixels."""
+    """Whether the keypoint itself is seen: its pixel, (x, y) rounded, lies in the part's mask. A part whose
+    keypoint is covered or cropped may still show some pixels."""
     bird_mask: Bool[np.ndarray, "rows cols"]
     """The visible pixels of the bird: the union of all masks."""
     box: tuple[int, int, int, int]
@@ -52,7 +57,7 @@ def draw_bird(
     index: int,
     species: int,
     size: tuple[int, int] = (96, 96),
-    options: BirdOptions = BirdOptions(),  # noqa: B008 - frozen
+    options: BirdOptions = _DEFAULTS,
 ) -> Drawing:
     """Draw a bird; equal arguments give equal drawings.
 
@@ -71,31 +76,38 @@ def draw_bird(
     ((96, 96, 3), (10, 96, 96))
     """
     _check(seed, index, species, size)
-    streams = {
-        name: np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, index, number])))
-        for number, name in enumerate(_STREAMS)
-    }
-    pose = draw_pose(streams["pose"], size, options)
-    paints = mix_palette(streams["colour"], options.colour)
-    scene = choose_scene(streams["scene"])
-    canvas = Canvas.over(paint_background(streams["scene"], scene, size), _fineness(size))
-    paint_clutter(streams["clutter"], canvas, scene, size, paints, options.clutter)
-    paint_perch(streams["perch"], canvas, scene, pose, size)
+
+    def stream(concern: str) -> np.random.Generator:
+        return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, index, _CONCERNS[concern]])))
+
+    # These three take the same numbers from the stream whatever the options.
+    own = stream("bird")
+    pose = draw_pose(own, size, options)
+    paints = mix_palette(own, options.colour)
+    light = draw_light(own, options.light)
+    scenic = stream("scene")
+    scene = choose_scene(scenic)
+    canvas = Canvas.over(paint_background(scenic, scene, size), _FINENESS)
+    paint_clutter(stream("clutter"), canvas, scene, paints, options.clutter)
+    paint_perch(stream("perch"), canvas, scene, pose)
 
     bird = template(SPECIES[species])
     points = canvas.fixed(pose.points(bird))
     for piece in bird.pieces:
         canvas.fill(points[piece.start : piece.stop], paints[piece.tone], piece.label)
-    if streams["sprig"].random() < options.occlusion:
-        paint_sprig(streams["sprig"], canvas, scene, pose)
+    front = stream("sprig")
+    if front.random() < options.occlusion:
+        paint_sprig(front, canvas, scene, pose)
 
-    labels = canvas.labels()
-    image = illuminate(canvas.picture(), labels, draw_light(streams["light"], options.light), pose.unit)
+    finished = canvas.finish()
+    labels = finished.labels
+    image = illuminate(finished, light, pose.unit)
     masks = labels == _LABELS
     bird_mask = labels != SCENERY
     confounder_mask = None
-    if streams["confounder"].random() < options.confounder:
-        marked = mark(streams["confounder"], image, bird_mask, species)
+    corner = stream("confounder")
+    if corner.random() < options.confounder:
+        marked = mark(corner, image, bird_mask, species)
         image, confounder_mask = marked.image, marked.mask
     keypoints = pose.keypoints(bird).astype(np.float32)
     return Drawing(
@@ -119,18 +131,15 @@ def _check(seed: int, index: int, species: int, size: tuple[int, int]) -> None:
         raise ValueError(f"size is {size}; a bird needs at least 16 rows and 16 columns")
 
 
-def _fineness(size: tuple[int, int]) -> int:
-    """Small pictures show every jag; large ones hide them, and cost more."""
-    return 5 if min(size) <= 160 else 3
-
-
 def _seen(
     keypoints: Float32[np.ndarray, "parts 2"], labels: UInt8[np.ndarray, "rows cols"]
 ) -> Bool[np.ndarray, " parts"]:
     rows, cols = labels.shape
     x, y = np.rint(keypoints).astype(np.int64).T
     inside = (x >= 0) & (x < cols) & (y >= 0) & (y < rows)
-    seen: Bool[np.ndarray, " parts"] = inside & (labels[y.clip(0, rows - 1), x.clip(0, cols - 1)] == _LABELS[:, 0, 0])
+    seen: Bool[np.ndarray, " parts"] = inside & (
+        labels[y.clip(0, rows - 1), x.clip(0, cols - 1)] == _LABELS[:, 0, 0]
+    )
     return seen
 
 

@@ -8,12 +8,26 @@ from dataclasses import dataclass
 
 import cv2
 import numpy as np
-from jaxtyping import Float, UInt8
+from jaxtyping import UInt8
 
+from pixpnet.data.birds.canvas import Finished
 from pixpnet.data.birds.species import PARTS
 
-_HEIGHTS = {"cheek": 1.25, "crown": 1.25, "throat": 1.2, "eye": 1.25, "wing": 1.3, "tail": 0.7, "leg": 0.4, "beak": 0.9}
-_RELIEF = np.array([0.0, *(_HEIGHTS.get(part, 1.0) for part in PARTS)], dtype=np.float32)
+_HEIGHTS = {
+    "cheek": 1.25,
+    "crown": 1.25,
+    "throat": 1.2,
+    "eye": 1.25,
+    "wing": 1.3,
+    "tail": 0.7,
+    "leg": 0.4,
+    "beak": 0.9,
+}
+_RELIEF = np.zeros(256, dtype=np.float32)
+_RELIEF[1 : len(PARTS) + 1] = [_HEIGHTS.get(part, 1.0) for part in PARTS]
+_ROUNDING = ((0.05, 0.16), (0.20, 0.40))
+"""Fine and coarse relief: half the width of its rounding as a share of the trunk, and its strength."""
+_SLOPE = np.array([(1, 0, -1), (2, 0, -2), (1, 0, -1)], dtype=np.float32) / 8
 
 
 @dataclass(frozen=True)
@@ -39,23 +53,24 @@ def draw_light(generator: np.random.Generator, strength: float) -> Light:
     return Light((float(np.cos(angle)), -float(np.sin(angle))), (level * red, level, level * blue))
 
 
-def illuminate(
-    picture: UInt8[np.ndarray, "rows cols 3"], labels: UInt8[np.ndarray, "rows cols"], light: Light, unit: float
-) -> UInt8[np.ndarray, "rows cols 3"]:
+def illuminate(finished: Finished, light: Light, unit: float) -> UInt8[np.ndarray, "rows cols 3"]:
     """The picture under a light; `unit` is the length of the trunk in pixels.
 
-    >>> grey = np.full((8, 8, 3), 100, np.uint8)
-    >>> illuminate(grey, np.zeros((8, 8), np.uint8), Light((0.0, -1.0), (1.0, 1.1, 1.0)), 4.0)[0, 0].tolist()
+    >>> empty = np.zeros((8, 8), np.uint8)
+    >>> grey = Finished(np.full((8, 8, 3), 100, np.uint8), labels=empty, cover=empty)
+    >>> illuminate(grey, Light((0.0, -1.0), (1.0, 1.1, 1.0)), unit=4.0)[0, 0].tolist()
     [100, 110, 100]
     """
-    relief = _RELIEF[labels]
-    shade = np.ones_like(relief)
-    for share, gain in ((0.05, 0.16), (0.20, 0.40)):
+    relief = cv2.LUT(finished.labels, _RELIEF)
+    height = np.zeros(relief.shape, np.float32)
+    for share, strength in _ROUNDING:
         width = 2 * max(1, round(share * unit)) + 1
-        rounded = cv2.blur(cv2.blur(relief, (width, width)), (width, width))
-        slope = cv2.Sobel(rounded, cv2.CV_32F, 1, 0, scale=light.towards[0] / 8 * gain * width)
-        slope += cv2.Sobel(rounded, cv2.CV_32F, 0, 1, scale=light.towards[1] / 8 * gain * width)
-        shade -= slope
-    shade = np.where(labels > 0, shade, np.float32(1.0))
-    lit = picture * (shade[..., None] * np.asarray(light.tint, np.float32))
-    return np.rint(lit.clip(0, 255)).astype(np.uint8)
+        box = (width, width)
+        height += strength * width * cv2.blur(cv2.blur(relief, box), box)
+    shade = cv2.filter2D(height, cv2.CV_32F, light.towards[0] * _SLOPE + light.towards[1] * _SLOPE.T)
+    # By its share of the pixel, lest the bird's rim show jags or a halo.
+    gain = np.maximum(1 + shade * finished.cover.astype(np.float32) / 255, 0)
+    red, green, blue = light.tint
+    gains = cv2.merge([gain * red, gain * green, gain * blue])
+    lit = cv2.multiply(finished.picture.astype(np.float32), gains)
+    return np.asarray(cv2.convertScaleAbs(lit))  # rounds, and clips at 255

@@ -17,7 +17,7 @@ class BirdOptions:
     """Strength of the bird's own movement: pitch, nod, wing, tail, plumpness."""
     flip: float = 0.5
     """Share of birds that look to the left."""
-    rotation: float = 15.0
+    rotation: float = 18.0
     """Largest rotation of the whole bird, in degrees."""
     scale: float = 0.14
     """Size varies between 1 - scale and 1 + scale."""
@@ -27,7 +27,7 @@ class BirdOptions:
     """Strength of the body colour noise; at 0 all birds share one set of colours."""
     clutter: float = 1.0
     """Amount of bird-coloured leaves, berries and blades behind the bird."""
-    occlusion: float = 0.35
+    occlusion: float = 0.5
     """Share of birds with a sprig in front of them."""
     crop: float = 0.15
     """Share of birds that leave the frame in part."""

@@ -7,26 +7,14 @@ marks lie below it and pale marks above.
 import numpy as np
 from jaxtyping import Float
 
-from pixpnet.data.birds.canvas import Colour
-from pixpnet.data.birds.shape import TONES
+from pixpnet.data.birds.colours import Colour, hues
 
 _COATS = np.array(
-    [
-        (86, 118, 150), (116, 122, 82), (168, 98, 62), (150, 112, 74), (74, 130, 128), (124, 108, 146), (178, 142, 82),
-        (132, 126, 120), (164, 86, 84), (96, 142, 176), (112, 140, 96), (150, 124, 100), (190, 120, 90), (98, 104, 138),
-    ],
+    hues("567696 747a52 a8623e 96704a 4a8280 7c6c92 b28e52 847e78 a45654 608eb0 708c60 967c64 be785a 62688a"),
     dtype=np.float64,
-)  # fmt: skip
-_UNDERS = np.array(
-    [
-        (240, 226, 200), (236, 190, 120), (232, 158, 112), (206, 214, 206), (244, 224, 132), (224, 206, 216),
-        (214, 224, 232), (238, 206, 184), (212, 222, 170),
-    ],
-    dtype=np.float64,
-)  # fmt: skip
-_HORN = np.array(
-    [(236, 168, 60), (90, 84, 86), (222, 116, 64), (196, 160, 120), (120, 108, 96), (230, 196, 90)], dtype=np.float64
 )
+_UNDERS = np.array(hues("f0e2c8 ecbe78 e89e70 ced6ce f4e084 e0ced8 d6e0e8 eeceb8 d4deaa"), dtype=np.float64)
+_HORN = np.array(hues("eca83c 5a5456 de7440 c4a078 786c60 e6c45a"), dtype=np.float64)
 
 
 def mix_palette(generator: np.random.Generator, noise: float) -> dict[str, Colour]:
@@ -37,20 +25,24 @@ def mix_palette(generator: np.random.Generator, noise: float) -> dict[str, Colou
     """
     picks = generator.random(6)
     jitter = generator.normal(0, 12, (6, 3))
-    sameness = float(generator.random())
+    coat_depth, under_depth, dark_share, pale_share, sameness = generator.random(5).tolist()
     # Half of the birds wear one colour on back, head and wing.
     if sameness < 0.5:
         picks[1:3] = picks[0]
         jitter[1:3] = jitter[0]
-    mantle, head, wing = (_pick(_COATS, picks[i], jitter[i], noise) for i in range(3))
-    under = _pick(_UNDERS, picks[3], jitter[3], noise)
+    # Marks make some species darker on average than others; the depth of the coat outweighs that.
+    coats = (1 + noise * (0.5 * coat_depth - 0.27)) * _COATS
+    unders = (1 - 0.25 * noise * under_depth) * _UNDERS
+    mantle, head, wing = (_pick(coats, picks[i], jitter[i], noise) for i in range(3))
+    under = _pick(unders, picks[3], jitter[3], noise)
     beak, leg = (_pick(_HORN, picks[i], jitter[i], noise) for i in (4, 5))
     wing = 0.86 * wing
     throat = 0.45 * under + 0.55 * np.array([246, 240, 228])
-    dark = 0.16 * mantle + np.array([18, 14, 16])
-    pale = 0.10 * under + 0.90 * np.array([253, 251, 245])
+    dark = (0.10 + 0.25 * noise * dark_share) * mantle + np.array([16, 12, 14])
+    cream = 0.06 + 0.34 * noise * pale_share
+    pale = cream * under + (1 - cream) * np.array([253, 251, 245])
     mixed = {
-        "mantle": mantle, "mantle_dark": 0.80 * mantle, "mantle_light": _lighter(mantle, 0.2),
+        "mantle": mantle, "mantle_dark": 0.80 * mantle,
         "head": head, "head_dark": 0.70 * head, "head_light": _lighter(head, 0.14),
         "under": under, "under_dark": 0.86 * under, "throat": throat,
         "wing": wing, "wing_dark": 0.76 * wing, "wing_light": _lighter(wing, 0.16),
@@ -58,18 +50,8 @@ def mix_palette(generator: np.random.Generator, noise: float) -> dict[str, Colou
         "beak": beak, "beak_dark": 0.6 * beak, "leg": leg, "leg_dark": 0.78 * leg,
         "iris": np.array([26, 20, 20]), "glint": np.array([252, 252, 250]),
     }  # fmt: skip
-    assert mixed.keys() == set(TONES), "every tone is mixed"
-    return {tone: as_colour(value) for tone, value in mixed.items()}
-
-
-def as_colour(value: Float[np.ndarray, " 3"]) -> Colour:
-    """Round and clip to a colour.
-
-    >>> as_colour(np.array([-3.0, 12.4, 300.0]))
-    (0, 12, 255)
-    """
-    red, green, blue = (min(255, max(0, round(channel))) for channel in value.tolist())
-    return red, green, blue
+    colours = np.stack(list(mixed.values())).clip(0, 255).astype(np.int64).tolist()
+    return {tone: (red, green, blue) for tone, (red, green, blue) in zip(mixed, colours, strict=True)}
 
 
 def _pick(

@@ -32,8 +32,6 @@ class Pose:
     """The middle between the feet, in pixels."""
     tilt: float
     """Rotation of the whole bird in degrees, clockwise."""
-    facing: int
-    """1 for right, -1 for left."""
 
     def points(self, bird: Template) -> Float[np.ndarray, "points 2"]:
         """All outlines of a bird in pixels."""
@@ -47,18 +45,19 @@ class Pose:
         """The keypoints of a bird in pixels."""
         maps = np.stack([self.maps[joint] for joint in bird.keypoint_joints])
         bent = self._bend(bird.keypoints)
-        return np.einsum("pij,pj->pi", maps[:, :, :2], bent) + maps[:, :, 2]
+        moved: Float[np.ndarray, "parts 2"] = np.einsum("pij,pj->pi", maps[:, :, :2], bent) + maps[:, :, 2]
+        return moved
 
     def _bend(self, points: Float[np.ndarray, "points 2"]) -> Float[np.ndarray, "points 2"]:
-        return points + 0.014 * np.sin(4.0 * points[:, ::-1] + self.ripple)
+        bent: Float[np.ndarray, "points 2"] = points + 0.014 * np.sin(4.0 * points[:, ::-1] + self.ripple)
+        return bent
 
 
 def draw_pose(generator: np.random.Generator, size: tuple[int, int], options: BirdOptions) -> Pose:
     """A random pose within a picture of (rows, cols).
 
-    >>> pose = draw_pose(np.random.default_rng(0), (96, 96), BirdOptions(flip=0.0))
-    >>> pose.facing
-    1
+    >>> draw_pose(np.random.default_rng(0), (96, 96), BirdOptions(scale=0.0)).unit
+    48.0
     """
     rows, cols = size
     pitch, nod, flap, swing, plump, tilt, growth, right, down = generator.uniform(-1, 1, 9).tolist()
@@ -73,7 +72,7 @@ def draw_pose(generator: np.random.Generator, size: tuple[int, int], options: Bi
     linear = unit * turn(degrees) @ stretch
     middle = np.array([(cols - 1) / 2 + 0.07 * cols * right, (rows - 1) / 2 + 0.05 * rows * down])
     if cropped < options.crop:
-        middle += _push(side, 0.14 + 0.12 * amount) * (cols, rows)
+        middle = _at_a_side(middle, side, amount, unit, size)
     # The trunk's middle lies right of the bird's own, whose tail is longer than its beak.
     root = np.concatenate([linear, (middle + linear @ (0.05, -0.02))[:, None]], axis=1)
 
@@ -86,13 +85,22 @@ def draw_pose(generator: np.random.Generator, size: tuple[int, int], options: Bi
         "tail": _compose(body, _about(trunk.TAIL_BASE, options.pose * (16 * swing + 4))),
     }
     feet = _apply(root, np.array([[0.05, trunk.SOLES]]))[0].tolist()
-    return Pose(maps, ripple if options.pose else ripple * 0, unit, (feet[0], feet[1]), degrees, facing)
+    return Pose(maps, options.pose * ripple, unit, (feet[0], feet[1]), degrees)
 
 
-def _push(side: float, share: float) -> Float[np.ndarray, " 2"]:
-    """A move towards one of the four sides: left and right more often than up and down."""
-    directions = ((-1.0, 0.0), (-1.0, 0.0), (1.0, 0.0), (1.0, 0.0), (0.0, -0.6), (0.0, 0.8))
-    return share * np.array(directions[int(side * len(directions))])
+def _at_a_side(
+    middle: Float[np.ndarray, " 2"], pick: float, amount: float, unit: float, size: tuple[int, int]
+) -> Float[np.ndarray, " 2"]:
+    """The middle of a bird, moved so close to a side of the picture that the frame cuts the bird."""
+    rows, cols = size
+    x, y = middle.tolist()
+    gap = (0.48 + 0.22 * amount) * unit - 0.5
+    # Left and right twice as often as up and down.
+    if pick < 2 / 3:
+        x = gap if pick < 1 / 3 else cols - 1 - gap
+    else:
+        y = gap if pick < 5 / 6 else rows - 1 - gap
+    return np.array([x, y])
 
 
 def _about(centre: tuple[float, float], degrees: float) -> Float[np.ndarray, "2 3"]:
@@ -108,7 +116,9 @@ def _compose(outer: Float[np.ndarray, "2 3"], inner: Float[np.ndarray, "2 3"]) -
     return composed
 
 
-def _apply(affine: Float[np.ndarray, "2 3"], points: Float[np.ndarray, "points 2"]) -> Float[np.ndarray, "points 2"]:
+def _apply(
+    affine: Float[np.ndarray, "2 3"], points: Float[np.ndarray, "points 2"]
+) -> Float[np.ndarray, "points 2"]:
     """Map points."""
     mapped: Float[np.ndarray, "points 2"] = points @ affine[:, :2].T + affine[:, 2]
     return mapped

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pixpnet.data.birds.canvas import Colour
+from pixpnet.data.birds.colours import Colour, hue, hues
 from pixpnet.data.birds.stamps import Layer
 
 
@@ -19,9 +19,9 @@ class Scene:
     """`branch`, `stone` or `post`."""
     perch_colour: Colour
     leaves: tuple[Colour, ...]
-    """Colours of the leaves on the perch and in front of the bird; none leaves the perch bare."""
+    """Colours of the leaves on the perch and in front of the bird."""
     snow: bool = False
-    """Whether snow lies on the perch."""
+    """Whether snow lies on the perch, and no leaf grows there."""
 
 
 _WHOLE = (-0.05, 1.05)
@@ -30,113 +30,109 @@ _ALL_ROUND = (0.0, 360.0)
 SCENES = (
     Scene(
         name="sky",
-        sky=((104, 164, 214), (168, 208, 232), (232, 240, 240)),
+        sky=hues("68a4d6 a8d0e8 e8f0f0"),
         far=(
-            Layer("cloud", 5, (0.4, 0.9), (0.1, 0.8), ((250, 252, 252), (236, 242, 246))),
-            Layer("hill", 3, (0.7, 1.4), (0.92, 1.05), ((148, 178, 160), (128, 164, 146))),
+            Layer("cloud", 5, (0.4, 0.9), (0.1, 0.8), hues("fafcfc ecf2f6")),
+            Layer("hill", 3, (0.7, 1.4), (0.92, 1.05), hues("94b2a0 80a492")),
         ),
         near=(),
         perch="branch",
-        perch_colour=(120, 92, 70),
-        leaves=((104, 150, 70), (134, 174, 84), (84, 132, 66)),
+        perch_colour=hue("785c46"),
+        leaves=hues("689646 86ae54 548442"),
     ),
     Scene(
         name="wood",
-        sky=((150, 190, 110), (96, 146, 84), (60, 104, 70)),
+        sky=hues("96be6e 609254 3c6846"),
         far=(
-            Layer("disc", 16, (0.12, 0.4), _WHOLE, ((70, 120, 70), (120, 168, 86), (54, 96, 66), (168, 200, 110))),
-            Layer("disc", 9, (0.06, 0.16), (0.0, 0.6), ((222, 236, 160), (196, 222, 140))),
+            Layer("disc", 16, (0.12, 0.4), _WHOLE, hues("467846 78a856 366042 a8c86e")),
+            Layer("disc", 9, (0.06, 0.16), (0.0, 0.6), hues("deeca0 c4de8c")),
         ),
-        near=(Layer("leaf", 7, (0.12, 0.26), _WHOLE, ((86, 138, 70), (64, 116, 64), (120, 164, 78)), _ALL_ROUND),),
+        near=(Layer("leaf", 7, (0.12, 0.26), _WHOLE, hues("568a46 407440 78a44e"), _ALL_ROUND),),
         perch="branch",
-        perch_colour=(104, 80, 62),
-        leaves=((110, 164, 74), (88, 144, 66), (142, 184, 88)),
+        perch_colour=hue("68503e"),
+        leaves=hues("6ea44a 589042 8eb858"),
     ),
     Scene(
         name="reeds",
-        sky=((238, 226, 190), (206, 216, 200), (134, 168, 176)),
+        sky=hues("eee2be ced8c8 86a8b0"),
         far=(
-            Layer("blade", 16, (0.5, 1.0), (0.85, 1.1), ((176, 170, 110), (150, 156, 104), (196, 186, 130)), (-14, 14)),
-            Layer("ripple", 6, (0.3, 0.7), (0.8, 1.0), ((214, 228, 226), (110, 148, 160))),
+            Layer("blade", 16, (0.5, 1.0), (0.85, 1.1), hues("b0aa6e 969c68 c4ba82"), (-14.0, 14.0)),
+            Layer("ripple", 6, (0.3, 0.7), (0.8, 1.0), hues("d6e4e2 6e94a0")),
         ),
-        near=(Layer("blade", 11, (0.4, 0.95), (0.95, 1.15), ((128, 140, 74), (164, 160, 88), (104, 124, 70)), (-18, 18)),),
+        near=(Layer("blade", 11, (0.4, 0.95), (0.95, 1.15), hues("808c4a a4a058 687c46"), (-18.0, 18.0)),),
         perch="post",
-        perch_colour=(140, 118, 92),
-        leaves=((140, 150, 80), (116, 134, 74)),
+        perch_colour=hue("8c765c"),
+        leaves=hues("8c9650 74864a"),
     ),
     Scene(
         name="snow",
-        sky=((176, 196, 214), (208, 220, 230), (236, 240, 244)),
+        sky=hues("b0c4d6 d0dce6 ecf0f4"),
         far=(
-            Layer("fir", 7, (0.35, 0.8), (0.9, 1.1), ((124, 150, 158), (146, 168, 176), (106, 134, 144))),
-            Layer("disc", 10, (0.02, 0.05), _WHOLE, ((250, 252, 254),)),
+            Layer("fir", 7, (0.35, 0.8), (0.9, 1.1), hues("7c969e 92a8b0 6a8690")),
+            Layer("disc", 10, (0.02, 0.05), _WHOLE, hues("fafcfe")),
         ),
-        near=(Layer("disc", 9, (0.012, 0.03), _WHOLE, ((250, 252, 254),)),),
+        near=(Layer("disc", 9, (0.012, 0.03), _WHOLE, hues("fafcfe")),),
         perch="branch",
-        perch_colour=(108, 90, 82),
-        leaves=(),
+        perch_colour=hue("6c5a52"),
+        leaves=hues("a8805c 926c54"),
         snow=True,
     ),
     Scene(
         name="autumn",
-        sky=((236, 206, 140), (214, 158, 92), (150, 100, 70)),
-        far=(
-            Layer("disc", 15, (0.1, 0.34), _WHOLE, ((226, 168, 80), (196, 110, 62), (242, 208, 130), (146, 92, 66))),
-        ),
-        near=(Layer("leaf", 7, (0.1, 0.22), _WHOLE, ((206, 120, 54), (178, 84, 50), (226, 170, 74)), _ALL_ROUND),),
+        sky=hues("ecce8c d69e5c 966446"),
+        far=(Layer("disc", 15, (0.1, 0.34), _WHOLE, hues("e2a850 c46e3e f2d082 925c42")),),
+        near=(Layer("leaf", 7, (0.1, 0.22), _WHOLE, hues("ce7836 b25432 e2aa4a"), _ALL_ROUND),),
         perch="branch",
-        perch_colour=(92, 68, 58),
-        leaves=((214, 132, 58), (190, 90, 52), (230, 178, 80)),
+        perch_colour=hue("5c443a"),
+        leaves=hues("d6843a be5a34 e6b250"),
     ),
     Scene(
         name="meadow",
-        sky=((176, 212, 232), (214, 228, 196), (140, 178, 94)),
+        sky=hues("b0d4e8 d6e4c4 8cb25e"),
         far=(
-            Layer("hill", 3, (0.8, 1.5), (0.75, 0.95), ((150, 186, 112), (124, 166, 98))),
-            Layer("disc", 12, (0.04, 0.1), (0.6, 1.0), ((240, 220, 120), (232, 150, 150), (246, 244, 236))),
+            Layer("hill", 3, (0.8, 1.5), (0.75, 0.95), hues("96ba70 7ca662")),
+            Layer("disc", 12, (0.04, 0.1), (0.6, 1.0), hues("f0dc78 e89696 f6f4ec")),
         ),
         near=(
-            Layer("blade", 12, (0.2, 0.5), (0.98, 1.08), ((110, 156, 70), (86, 134, 64), (142, 178, 84)), (-22, 22)),
-            Layer("flower", 5, (0.06, 0.12), (0.72, 0.98), ((244, 242, 236), (238, 200, 84), (214, 130, 160))),
+            Layer("blade", 12, (0.2, 0.5), (0.98, 1.08), hues("6e9c46 568640 8eb254"), (-22.0, 22.0)),
+            Layer("flower", 5, (0.06, 0.12), (0.72, 0.98), hues("f4f2ec eec854 d682a0")),
         ),
         perch="post",
-        perch_colour=(152, 130, 106),
-        leaves=((112, 160, 72), (136, 178, 86)),
+        perch_colour=hue("98826a"),
+        leaves=hues("70a048 88b256"),
     ),
     Scene(
         name="shore",
-        sky=((214, 228, 232), (128, 178, 194), (76, 134, 158)),
+        sky=hues("d6e4e8 80b2c2 4c869e"),
         far=(
-            Layer("ripple", 16, (0.25, 0.8), (0.25, 1.0), ((196, 222, 226), (96, 152, 172), (232, 240, 238))),
-            Layer("hill", 2, (0.7, 1.2), (0.22, 0.3), ((138, 158, 150), (156, 172, 166))),
+            Layer("ripple", 16, (0.25, 0.8), (0.25, 1.0), hues("c4dee2 6098ac e8f0ee")),
+            Layer("hill", 2, (0.7, 1.2), (0.22, 0.3), hues("8a9e96 9caca6")),
         ),
-        near=(Layer("ripple", 5, (0.12, 0.3), (0.6, 1.0), ((218, 234, 236),)),),
+        near=(Layer("ripple", 5, (0.12, 0.3), (0.6, 1.0), hues("daeaec")),),
         perch="stone",
-        perch_colour=(142, 138, 132),
-        leaves=((92, 130, 96), (112, 146, 104)),
+        perch_colour=hue("8e8a84"),
+        leaves=hues("5c8260 709268"),
     ),
     Scene(
         name="dusk",
-        sky=((98, 96, 142), (206, 142, 140), (246, 200, 144)),
+        sky=hues("62608e ce8e8c f6c890"),
         far=(
-            Layer("disc", 1, (0.18, 0.26), (0.4, 0.75), ((254, 232, 180),)),
-            Layer("hill", 4, (0.7, 1.4), (0.85, 1.02), ((110, 88, 124), (132, 102, 130), (92, 78, 112))),
+            Layer("disc", 1, (0.18, 0.26), (0.4, 0.75), hues("fee8b4")),
+            Layer("hill", 4, (0.7, 1.4), (0.85, 1.02), hues("6e587c 846682 5c4e70")),
         ),
         near=(),
         perch="branch",
-        perch_colour=(84, 66, 72),
-        leaves=((96, 104, 84), (118, 112, 84)),
+        perch_colour=hue("544248"),
+        leaves=hues("606854 767054"),
     ),
     Scene(
         name="blossom",
-        sky=((196, 220, 236), (222, 226, 232), (214, 220, 196)),
-        far=(
-            Layer("disc", 14, (0.1, 0.26), _WHOLE, ((246, 214, 222), (238, 186, 200), (250, 236, 236), (190, 208, 160))),
-        ),
-        near=(Layer("flower", 8, (0.08, 0.15), _WHOLE, ((250, 226, 232), (244, 196, 210), (252, 240, 240)), _ALL_ROUND),),
+        sky=hues("c4dcec dee2e8 d6dcc4"),
+        far=(Layer("disc", 14, (0.1, 0.26), _WHOLE, hues("f6d6de eebac8 faecec bed0a0")),),
+        near=(Layer("flower", 8, (0.08, 0.15), _WHOLE, hues("fae2e8 f4c4d2 fcf0f0"), _ALL_ROUND),),
         perch="branch",
-        perch_colour=(112, 84, 76),
-        leaves=((150, 180, 100), (240, 190, 204), (172, 192, 116)),
+        perch_colour=hue("70544c"),
+        leaves=hues("96b464 f0becc acc074"),
     ),
-)  # fmt: skip
+)
 """All places; which one a picture shows is drawn, and independent of the species."""

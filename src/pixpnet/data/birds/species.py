@@ -39,7 +39,8 @@ VARIANTS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
 class Species:
     """A kind of bird: a name, and one variant for each part of `VARIANTS`, in that order.
 
-    >>> Species("test finch", ("cone", "cap", "ring", "plain", "plain", "plain", "fork", "bare")).variant("tail")
+    >>> finch = Species("test finch", ("cone", "cap", "ring", "plain", "plain", "plain", "fork", "bare"))
+    >>> finch.variant("tail")
     'fork'
     """
 
@@ -48,7 +49,9 @@ class Species:
 
     def __post_init__(self) -> None:
         if len(self.variants) != len(VARIANTS):
-            raise ValueError(f"{self.name!r} has {len(self.variants)} variants; give one for each of {list(VARIANTS)}")
+            raise ValueError(
+                f"{self.name!r} has {len(self.variants)} variants; give one for each of {list(VARIANTS)}"
+            )
         for part, variant in zip(VARIANTS, self.variants, strict=True):
             if variant not in VARIANTS[part]:
                 raise ValueError(f"{self.name!r} has {part} {variant!r}; choose one of {VARIANTS[part]}")

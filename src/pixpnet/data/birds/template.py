@@ -24,7 +24,7 @@ _KEYPOINTS = {
     "back": ("trunk", (0.00, -0.25)),
     "wing": ("wing", (-0.06, 0.0)),
     "belly": ("trunk", (0.20, 0.24)),
-    "tail": ("tail", (-0.56, 0.18)),
+    "tail": ("tail", (-0.68, 0.155)),
     "leg": ("leg", (0.14, 0.50)),
 }
 
@@ -66,11 +66,11 @@ def template(species: Species) -> Template:
         Piece(start, stop, shape.tone, PARTS.index(shape.part) + 1)
         for start, stop, shape in zip(starts, ends, shapes, strict=True)
     )
+    # Each joint's shapes are painted in a row, so that one slice holds them all.
     slices = []
     for joint in JOINTS:
-        spans = [(p.start, p.stop) for p, shape in zip(pieces, shapes, strict=True) if shape.joint == joint]
-        slices.append((joint, slice(spans[0][0], spans[-1][1])))
-    assert sum(span.stop - span.start for _, span in slices) == ends[-1], "each joint's shapes are painted in a row"
+        own = [piece for piece, shape in zip(pieces, shapes, strict=True) if shape.joint == joint]
+        slices.append((joint, slice(own[0].start, own[-1].stop)))
     return Template(
         points=np.concatenate([shape.outline for shape in shapes]),
         pieces=pieces,

@@ -36,7 +36,7 @@ COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#F0E442", "#D55E00", "#CC79A7", "#0
 SHAPES = ("o", "s", "^", "D")
 _STYLES = tuple((colour, shape) for shape, colour in product(SHAPES, COLOURS))
 _INK = "#222222"
-_OVERLAY_SIDE = 480  # pixels; finer than the panel, so that outlines stay thin
+_OVERLAY_SIDE = 240  # about the pixels of a panel, so that outlines are thin and unbroken
 _LEGEND_ROW = 10
 
 

@@ -1,7 +1,7 @@
 """Shapes are checked while these tests run, scans are kept apart, and real images are used where present."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +17,11 @@ with install_import_hook("pixpnet.data", CHECKER):
 CUB12 = Path(os.environ.get("PIXPNET_CUB12") or Path(__file__).parents[2] / "../shared/data/cub12")
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PIXPNET_CACHE", str(tmp_path_factory.mktemp("cache")))
+@pytest.fixture(autouse=True, scope="session")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PIXPNET_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from pixpnet.data import (
     step_by_step,
     view_generator,
 )
+from pixpnet.data.resample import blurred, sharpened
 from pixpnet.data.sample import Annotation, source_sample
 
 SMALL = Preprocessing(shortest_side=170, crop=128, size=96, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
@@ -87,6 +88,12 @@ stepwise: Transform = lambda sample, choices: step_by_step(sample, choices, SMAL
 at_test_time: Transform = lambda sample, choices: preprocess(sample, SMALL)  # noqa: E731
 
 
+def on_the_border(sample: Sample) -> torch.Tensor:
+    """Points so close to an edge that rounding decides on which side they are."""
+    points = sample.keypoints.data
+    return ((points.abs() < 0.02) | ((points - SMALL.size).abs() < 0.02)).any(dim=1)
+
+
 def redness(sample: Sample) -> np.ndarray:
     red, green, _ = sample.image.numpy()
     return (red - green).clip(0, None)
@@ -120,7 +127,8 @@ def test_masks_and_the_way_back_to_the_file_follow_the_image(
     back = result.to_source.numpy() @ [*result.keypoints[0].tolist(), 1.0]
     np.testing.assert_allclose(back[:2] / back[2], [x * size[1], y * size[0]], atol=1e-2)
     (left, top), side = result.keypoints[0].tolist(), SMALL.size
-    assert bool(result.visible[0]) == (0 <= left < side and 0 <= top < side)
+    if not on_the_border(result)[0]:
+        assert bool(result.visible[0]) == (0 < left < side and 0 < top < side)
     assume(12 < left < side - 12 and 12 < top < side - 12)
     assert result.masks is not None
     ys, xs = np.nonzero(result.masks[0].numpy())
@@ -142,7 +150,8 @@ def test_the_fused_warp_equals_the_steps_at_equal_choices(
     assert difference.quantile(0.99) < 12
     torch.testing.assert_close(ours.keypoints.data, theirs.keypoints.data, atol=0.01, rtol=0)
     torch.testing.assert_close(ours.to_source, theirs.to_source)
-    assert torch.equal(ours.visible, theirs.visible)
+    clear = ~on_the_border(ours)
+    assert torch.equal(ours.visible[clear], theirs.visible[clear])
 
 
 def support(sample: Sample, choices: Draw) -> torch.Tensor:
@@ -151,6 +160,20 @@ def support(sample: Sample, choices: Draw) -> torch.Tensor:
     geometry = dataclasses.replace(choices, blur_sigma=None, sharpen=False)
     both = torch.minimum(fused(white, geometry).image, stepwise(white, geometry).image).amin(dim=0)
     return torch.from_numpy(cv2.erode((both > 0.999).numpy().astype(np.uint8), np.ones((5, 5), np.uint8)) > 0)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 100), st.floats(0.1, 5))
+def test_blur_and_sharpness_are_torchvisions(seed: int, sigma: float) -> None:
+    """On noise, where they matter most, to one level of rounding."""
+    pixels = np.random.default_rng(seed).integers(0, 256, (30, 40, 3), dtype=np.uint8)
+    tensor = torch.from_numpy(pixels).permute(2, 0, 1)
+    for ours, theirs in (
+        (blurred(pixels, sigma, 5), v2.functional.gaussian_blur(tensor, [5, 5], [sigma, sigma])),
+        (sharpened(pixels, 1.5), v2.functional.adjust_sharpness(tensor, 1.5)),
+    ):
+        difference = ours.astype(int) - theirs.permute(1, 2, 0).numpy().astype(int)
+        assert np.abs(difference).max() <= 1
 
 
 def test_the_fused_warp_equals_the_steps_on_real_birds(cub12: Path) -> None:

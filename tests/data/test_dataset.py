@@ -177,7 +177,10 @@ def test_files_are_read_once_and_again_when_they_change(
 @pytest.mark.parametrize(
     "content", ["", "{", '{"version": 1}', '{"version": 1, "files": {"jay/0.png": [1]}}', "[]"]
 )
-def test_a_damaged_cache_is_made_anew(jays_and_wrens: Path, content: str) -> None:
+def test_a_damaged_cache_is_made_anew(
+    jays_and_wrens: Path, content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIXPNET_CACHE", str(tmp_path / "cache"))
     first = open_data(f"folder:{jays_and_wrens}")
     caches = list(scan_module.cache_folder().glob("scan-*.json"))
     assert len(caches) == 1

@@ -117,6 +117,16 @@ def test_ranks_share_an_epoch_out_evenly(length: int, world_size: int, epoch: in
     assert len(seen) - length < world_size
 
 
+def test_every_epoch_has_an_order_of_its_own() -> None:
+    sampler = EpochSampler(50, seed=0)
+    orders = []
+    for epoch in range(3):
+        sampler.set_epoch(epoch)
+        orders.append(tuple(key.view for key in sampler))
+    assert len(set(orders)) == 3
+    assert tuple(key.view for key in EpochSampler(50, seed=1)) not in orders
+
+
 def test_a_rank_that_does_not_exist_is_refused() -> None:
     with pytest.raises(ValueError, match="rank 2 is not one of 2"):
         EpochSampler(10, 0, rank=2, world_size=2)

@@ -1,8 +1,20 @@
+import dataclasses
+import json
 from pathlib import Path
 
 import pytest
+import torch
 
-from pixpnet.data import DataError, Preprocessing, Sample, guess_spec, open_data, parse_spec, preprocess
+from pixpnet.data import (
+    DataError,
+    Preprocessing,
+    Sample,
+    guess_spec,
+    open_data,
+    parse_spec,
+    preprocess,
+    read_sample,
+)
 from pixpnet.data.sample import Box
 
 
@@ -38,6 +50,29 @@ def test_a_bare_folder_gets_a_hint_or_is_recognised(jays_and_wrens: Path) -> Non
 
 def test_the_layout_of_cub_is_recognised(cub12: Path) -> None:
     assert guess_spec(str(cub12)).kind == "cub"
+
+
+def test_a_single_file_is_read_like_one_of_a_data_set(jays_and_wrens: Path) -> None:
+    data = open_data(f"folder:{jays_and_wrens}")
+    entry = data.train[0]
+    assert entry.path is not None
+    sample = read_sample(entry.path)
+    assert torch.equal(sample.image, data.reader(entry).image)
+    assert sample.label == -1
+
+
+def test_preprocessing_survives_json_and_refuses_what_it_is_not() -> None:
+    plain = Preprocessing(None, 64, 32)
+    values = json.loads(json.dumps(dataclasses.asdict(plain)))
+    assert Preprocessing.from_dict(values) == plain
+    for wrong in (
+        {**values, "size": "32"},
+        {**values, "mean": [0.5]},
+        {**values, "std": "abc"},
+        {**values, "more": 1},
+    ):
+        with pytest.raises(ValueError, match="preprocessing"):
+            Preprocessing.from_dict(wrong)
 
 
 def view(jays_and_wrens: Path) -> Sample:

@@ -11,6 +11,7 @@ from pixpnet.data.fused import augment
 from pixpnet.data.loader import EpochSampler, Loading, ViewKey, plain_loader, training_loader
 from pixpnet.data.locked import LockedSplit, Opening, record_in
 from pixpnet.data.preprocessing import Preprocessing, preprocess
+from pixpnet.data.reader import read_sample
 from pixpnet.data.registry import DataSpec, guess_spec, open_data, parse_spec
 from pixpnet.data.sample import Box, Sample
 from pixpnet.data.splits import folds, take
@@ -55,6 +56,7 @@ __all__ = [
     "parse_spec",
     "plain_loader",
     "preprocess",
+    "read_sample",
     "record_in",
     "statistics_of",
     "step_by_step",

@@ -51,6 +51,7 @@ def decode(data: bytes, upright: bool) -> Pixels:
     frame = _jpeg_frame(data)
     if frame is not None:
         _refuse_bomb(frame.width, frame.height)
+        # Without its end marker a file is cut short, which OpenCV before version 5 fills up with grey.
         if frame.plain and data[-64:].rstrip(b"\0").endswith(b"\xff\xd9"):
             flags = cv2.IMREAD_COLOR_RGB | (0 if upright else cv2.IMREAD_IGNORE_ORIENTATION)
             pixels = cv2.imdecode(np.frombuffer(data, dtype=np.uint8), flags)

@@ -3,7 +3,9 @@
 `Preprocessing` is what a trained model must remember to read new images the way it was taught.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from pixpnet.data import homography
 from pixpnet.data.homography import Matrix
@@ -42,6 +44,26 @@ class Preprocessing:
             )
         if min(self.std) <= 0:
             raise ValueError(f"std must be positive, got {self.std}: are all training images one colour?")
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Preprocessing":
+        """What `dataclasses.asdict` gave, also after a detour through JSON or YAML.
+
+        Raises:
+            ValueError: if a field is missing, unknown or of the wrong kind.
+
+        >>> values = {"shortest_side": None, "crop": 8, "size": 8, "mean": [0.5, 0.5, 0.5], "std": [1, 1, 1]}
+        >>> Preprocessing.from_dict(values).mean
+        (0.5, 0.5, 0.5)
+        """
+        names = {field.name for field in fields(cls)}
+        if set(values) != names:
+            raise ValueError(f"preprocessing has the fields {sorted(names)}, got {sorted(values)}")
+        shortest, crop, size = values["shortest_side"], values["crop"], values["size"]
+        whole = [crop, size] if shortest is None else [shortest, crop, size]
+        if not all(type(side) is int for side in whole):
+            raise ValueError(f"preprocessing has sizes that are not whole numbers: {whole}")
+        return cls(shortest, crop, size, _channels(values["mean"]), _channels(values["std"]))
 
     def scaled_to(self, size: int) -> "Preprocessing":
         """The same proportions for another input size.
@@ -98,3 +120,10 @@ def preprocess(sample: Sample, preprocessing: Preprocessing) -> Sample:
     left, top = round((width - preprocessing.crop) / 2), round((height - preprocessing.crop) / 2)
     to_pixel = crop_to_pixel(left, top, preprocessing) @ source_to_resized(sample.size, preprocessing)
     return resampled(sample, to_pixel, preprocessing.size, preprocessing.mean, preprocessing.std)
+
+
+def _channels(values: object) -> Channels:
+    if not isinstance(values, Sequence) or [type(value) in (int, float) for value in values] != [True] * 3:
+        raise ValueError(f"preprocessing has three numbers for mean and std, got {values!r}")
+    red, green, blue = (float(value) for value in values)
+    return red, green, blue

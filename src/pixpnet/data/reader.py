@@ -1,6 +1,7 @@
 """Reads entries from files, optionally cropped to the object's box and kept in memory within a budget."""
 
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -10,6 +11,8 @@ from pixpnet.data.catalogue import Entry, Reader
 from pixpnet.data.decode import read_image
 from pixpnet.data.resample import Pixels
 from pixpnet.data.sample import Sample, box_in, inside, keypoints_in, source_sample
+
+UNKNOWN = -1
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,15 @@ class FileReader:
         pixels = read_image(entry.path, self.upright)
         sample = source_sample(pixels, entry.label, entry.id, entry.annotation, masks=None)
         return _cropped_to_box(sample, pixels) if self.crop_to_box else sample
+
+
+def read_sample(path: Path) -> Sample:
+    """Reads one image that belongs to no data set, such as one to be explained; its label is -1.
+
+    Raises:
+        ImageError: with the reason, if it cannot be read.
+    """
+    return FileReader()(Entry(path.name, UNKNOWN, "test", path))
 
 
 @dataclass

@@ -14,11 +14,12 @@ from collections.abc import Callable
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# First, because it makes torchvision importable beside a CPU-only torch.
+import pixpnet._torchvision  # noqa: F401  isort: skip
+
 import cv2
 import torch
 from PIL import Image
-
-# isort: split  torchvision comes after pixpnet, which makes it importable
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2 import functional as F
 

@@ -23,7 +23,9 @@ __all__ = [*_HOMES]
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
-        raise AttributeError(f"module 'pixpnet' has no attribute '{name}'; it offers {', '.join(sorted(_HOMES))}")
+        raise AttributeError(
+            f"module 'pixpnet' has no attribute '{name}'; it offers {', '.join(sorted(_HOMES))}"
+        )
     value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value

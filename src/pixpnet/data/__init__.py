@@ -1,1 +1,67 @@
-"""Data sets."""
+"""Images with parts, honest splits and the paper's augmentation (App. E, App. J)."""
+
+import pixpnet._torchvision  # noqa: F401  before anything below imports torchvision
+from pixpnet.data.augmentation import Augmentation, Draw, draw, view_generator
+from pixpnet.data.batch import Batch, collate
+from pixpnet.data.catalogue import Catalogue, Entry
+from pixpnet.data.dataset import DataOptions, DataSet
+from pixpnet.data.drawn import DrawnBirds
+from pixpnet.data.errors import BadFilesError, DataError, DataWarning, ImageError, Leak, LeakError, Problem
+from pixpnet.data.fused import augment
+from pixpnet.data.loader import EpochSampler, Loading, ViewKey, plain_loader, training_loader
+from pixpnet.data.locked import LockedSplit, Opening, record_in
+from pixpnet.data.preprocessing import Preprocessing, preprocess
+from pixpnet.data.reader import read_sample
+from pixpnet.data.registry import DataSpec, guess_spec, open_data, parse_spec
+from pixpnet.data.sample import Box, Sample
+from pixpnet.data.splits import folds, take
+from pixpnet.data.statistics import Statistics, statistics_of
+from pixpnet.data.steps import step_by_step, stock_pipeline
+from pixpnet.data.verdict import Verdict, check
+
+__all__ = [
+    "Augmentation",
+    "BadFilesError",
+    "Batch",
+    "Box",
+    "Catalogue",
+    "DataError",
+    "DataOptions",
+    "DataSet",
+    "DataSpec",
+    "DataWarning",
+    "Draw",
+    "DrawnBirds",
+    "Entry",
+    "EpochSampler",
+    "ImageError",
+    "Leak",
+    "LeakError",
+    "Loading",
+    "LockedSplit",
+    "Opening",
+    "Preprocessing",
+    "Problem",
+    "Sample",
+    "Statistics",
+    "Verdict",
+    "ViewKey",
+    "augment",
+    "check",
+    "collate",
+    "draw",
+    "folds",
+    "guess_spec",
+    "open_data",
+    "parse_spec",
+    "plain_loader",
+    "preprocess",
+    "read_sample",
+    "record_in",
+    "statistics_of",
+    "step_by_step",
+    "stock_pipeline",
+    "take",
+    "training_loader",
+    "view_generator",
+]

@@ -1,0 +1,208 @@
+"""`pixpnet data check PATH` and `pixpnet data show PATH --out grid.png`.
+
+Both return an exit code: 0 all is well, 1 something is wrong with the data, 2 there is no such data set.
+Nothing heavy is imported before a command runs.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rich.console import Console
+
+    from pixpnet.data.errors import Problem
+    from pixpnet.data.verdict import Verdict
+
+_SHOWN = 20
+
+
+class _Parser(Protocol):
+    """The part of argparse that is used here; jsonargparse has it too."""
+
+    def add_argument(self, *names: str, **settings: object) -> object: ...
+
+
+def add_check_arguments(parser: _Parser) -> None:
+    """Declares what `check` takes."""
+    parser.add_argument("path", type=str, help=_PATH_HELP)
+    parser.add_argument("--seed", type=int, default=0, help="of the split into train, validation and test")
+    parser.add_argument(
+        "--all", dest="everything", action="store_true", help="list every finding, not the first 20"
+    )
+
+
+def add_show_arguments(parser: _Parser) -> None:
+    """Declares what `show` takes."""
+    parser.add_argument("path", type=str, help=_PATH_HELP)
+    parser.add_argument(
+        "--out", type=str, default="grid.png", help="where to write the picture (default grid.png)"
+    )
+    parser.add_argument("--images", type=int, default=8, help="how many images, one class after the other")
+    parser.add_argument("--views", type=int, default=3, help="augmented views of each image")
+    parser.add_argument("--seed", type=int, default=0, help="of the augmentation")
+
+
+def check(path: str, seed: int = 0, everything: bool = False) -> int:
+    """Reads every image of a data set and prints a verdict.
+
+    Args:
+        path: a folder, or `birds`, `cub:PATH`, `cars:PATH`, `imagenette:PATH`, `folder:PATH`.
+        seed: of the split.
+        everything: list every finding instead of the first 20.
+
+    Returns:
+        0 if the data set can be trained on as it is, 1 if not, 2 if there is none.
+    """
+    from pixpnet.data import DataError, DataOptions, guess_spec
+    from pixpnet.data import check as examine
+
+    console = _console()
+    try:
+        with _progress(console, "reading images") as progress:
+            verdict = examine(guess_spec(path), DataOptions(seed=seed), progress)
+    except DataError as error:
+        return _fail(error)
+    _print_verdict(console, verdict, shown=None if everything else _SHOWN)
+    return 0 if verdict.sound else 1
+
+
+def show(path: str, out: str = "grid.png", images: int = 8, views: int = 3, seed: int = 0) -> int:
+    """Draws a contact sheet: images with their parts, before and after augmentation.
+
+    Args:
+        path: a folder, or `birds`, `cub:PATH`, `cars:PATH`, `imagenette:PATH`, `folder:PATH`.
+        out: the picture to write; its ending (.png, .pdf, .svg) decides the format.
+        images: how many images, one class after the other.
+        views: augmented views of each.
+        seed: of the augmentation.
+
+    Returns:
+        0 if the sheet was written, 2 if there is no such data set or it cannot be written.
+    """
+    from pixpnet.data import DataError, DataOptions, guess_spec
+    from pixpnet.data.registry import open_spec
+    from pixpnet.views.contact_sheet import contact_sheet, one_per_class
+
+    console = _console()
+    try:
+        options = DataOptions(on_bad="skip", on_leak="report")
+        with _progress(console, "reading images") as progress, warnings.catch_warnings(action="ignore"):
+            data = open_spec(guess_spec(path), options, progress)
+        sheet = contact_sheet(data, one_per_class(data, images), data.augmentation, views, seed)
+        sheet.savefig(out, dpi=110)
+    except (DataError, OSError, ValueError) as error:
+        return _fail(error)
+    if data.skipped or data.leaks:
+        console.print(
+            f"{len(data.skipped)} unusable file(s) left out, {len(data.leaks)} test image(s) also in train: "
+            f"see pixpnet data check {path}"
+        )
+    console.print(f"{min(images, len(data.train))} images of {data.name} -> {Path(out)}")
+    return 0
+
+
+_PATH_HELP = (
+    "a folder of images (its layout is recognised), "
+    "or birds, cub:PATH, cars:PATH, imagenette:PATH, folder:PATH"
+)
+
+
+def _print_verdict(console: Console, verdict: Verdict, shown: int | None) -> None:
+    from rich.table import Table
+
+    table = Table(title=verdict.name, title_justify="left", caption_justify="left")
+    table.add_column("class")
+    for split in ("train", "val", "test"):
+        table.add_column(split, justify="right")
+    for count in verdict.counts:
+        table.add_row(count.name, str(count.train), str(count.val), str(count.test))
+    table.add_section()
+    totals = [sum(getattr(count, split) for count in verdict.counts) for split in ("train", "val", "test")]
+    table.add_row(f"{len(verdict.counts)} classes", *map(str, totals))
+    console.print(table)
+    low, middle, high = verdict.shortest_sides
+    console.print(f"shortest side: {low} to {high} pixels, median {middle}")
+    for name, found in (("measured", verdict.measured), ("published, used instead", verdict.published)):
+        if found is not None:
+            mean, std = (", ".join(f"{value:.4f}" for value in values) for values in (found.mean, found.std))
+            console.print(f"mean ({mean}), std ({std}), {name}")
+    _print_parts(console, verdict)
+    _print_list(console, "unusable files or folders", [_line(problem) for problem in verdict.problems], shown)
+    copies = [f"{leak.test_id} (test) is {leak.train_id} (train)" for leak in verdict.leaks]
+    _print_list(console, "test images that are also in train", copies, shown)
+    copies = [f"{leak.test_id} (val) is {leak.train_id} (train)" for leak in verdict.validation_leaks]
+    _print_list(console, "validation images that are also in train", copies, shown)
+    _print_list(console, "classes without a usable training image", list(verdict.untrainable), shown)
+    _print_list(console, "classes with a single training image", list(verdict.lonely), shown)
+    _print_list(console, "files ignored, no image by their name", list(verdict.ignored), shown)
+    if verdict.sound:
+        console.print("[bold]fine:[/bold] this data set can be trained on as it is")
+    else:
+        console.print(f"[bold]not fine:[/bold] {_cure(verdict)}")
+
+
+def _print_parts(console: Console, verdict: Verdict) -> None:
+    if not verdict.coverage:
+        console.print("parts: none annotated")
+        return
+    shares = ", ".join(f"{part.part} {part.fraction:.0%}" for part in verdict.coverage)
+    console.print(f"parts visible in: {shares}")
+    if verdict.points_outside:
+        console.print(
+            f"points marked visible but outside their image: {verdict.points_outside}, taken as not visible"
+        )
+
+
+def _print_list(console: Console, title: str, lines: list[str], shown: int | None) -> None:
+    if not lines:
+        return
+    console.print(f"[bold]{title}: {len(lines)}[/bold]")
+    for line in lines[:shown]:
+        console.print(f"  {line}", markup=False, highlight=False)
+    if shown is not None and len(lines) > shown:
+        console.print(f"  ... and {len(lines) - shown} more (--all lists them)")
+
+
+def _cure(verdict: Verdict) -> str:
+    cures = []
+    if verdict.problems:
+        cures.append("repair or remove the unusable files, or go on without them (on_bad=skip)")
+    if verdict.leaks:
+        cures.append("remove one copy of each picture that is in test and in train")
+    if verdict.untrainable:
+        cures.append("add training images to the classes that have none, or remove the classes")
+    return "; ".join(cures)
+
+
+def _line(problem: Problem) -> str:
+    return f"{problem.where}: {problem.reason}"
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    # A pipe or a file gets plain lines of any length.
+    return Console() if sys.stdout.isatty() else Console(width=160, soft_wrap=True)
+
+
+@contextmanager
+def _progress(console: Console, task: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar with the time left on a terminal; nothing in a pipe."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        handle = bar.add_task(task, total=None)
+        yield lambda done, total: bar.update(handle, completed=done, total=total)
+
+
+def _fail(error: Exception) -> int:
+    sys.stderr.write(f"pixpnet data: {error}\n")
+    return 2

@@ -1,0 +1,184 @@
+"""Opening a data set: list it, read every file once, split it, look for leaks, lock the test images away."""
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from pixpnet.data.augmentation import Augmentation
+from pixpnet.data.catalogue import Catalogue, Entry, Reader
+from pixpnet.data.drawn import DrawnBirds
+from pixpnet.data.errors import BadFilesError, DataError, DataWarning, Leak, LeakError, Problem, listing
+from pixpnet.data.leaks import find_leaks
+from pixpnet.data.locked import LockedSplit
+from pixpnet.data.preprocessing import Preprocessing
+from pixpnet.data.scan import FileFacts, Progress, scan
+from pixpnet.data.splits import take
+from pixpnet.data.statistics import statistics_of
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """What may be chosen about a data set.
+
+    Attributes:
+        seed: decides which images are taken for validation and, where there is no test folder, for test.
+        validation_fraction: of the training images, where the data set has no validation split of its own
+            (the paper's value).
+        test_fraction: of all images, where the data set is one pool without splits.
+        on_bad: stop with the list of unusable files, or go on without them and warn.
+        on_leak: refuse a data set with test images in train, or go on and warn.
+        crop_to_box: show only the annotated boxes (CUB and Cars).
+        birds: how birds are drawn.
+    """
+
+    seed: int = 0
+    validation_fraction: float = 0.1
+    test_fraction: float = 0.2
+    on_bad: Literal["stop", "skip"] = "stop"
+    on_leak: Literal["refuse", "report"] = "refuse"
+    crop_to_box: bool = False
+    birds: DrawnBirds = field(default_factory=DrawnBirds)
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Images to learn from, images to choose by, and a locked box of images to be judged by.
+
+    Attributes:
+        name: for messages.
+        class_names: for people; labels are indices into it.
+        part_names: annotated parts; may be empty.
+        point_parts: for each keypoint the part it belongs to.
+        train: entries to learn from.
+        val: entries to tune and choose by, disjoint from train.
+        test: closed; see `LockedSplit.open`.
+        reader: turns an entry into a `Sample`.
+        preprocessing: sizes for this data set, with its mean and std.
+        augmentation: what suits this data set; the paper's for photographs.
+        skipped: unusable files that were left out because the caller asked for it.
+        leaks: test images that are also in train, let through because the caller asked for it.
+    """
+
+    name: str
+    class_names: tuple[str, ...]
+    part_names: tuple[str, ...]
+    point_parts: tuple[int, ...]
+    train: tuple[Entry, ...]
+    val: tuple[Entry, ...]
+    test: LockedSplit
+    reader: Reader
+    preprocessing: Preprocessing
+    augmentation: Augmentation
+    skipped: tuple[Problem, ...] = ()
+    leaks: tuple[Leak, ...] = ()
+
+
+@dataclass(frozen=True)
+class Divided:
+    """Entries of each split."""
+
+    train: tuple[Entry, ...]
+    val: tuple[Entry, ...]
+    test: tuple[Entry, ...]
+
+
+def open_catalogue(catalogue: Catalogue, options: DataOptions, progress: Progress | None = None) -> DataSet:
+    """Makes a data set of a catalogue; see `pixpnet.data.open_data`.
+
+    Args:
+        catalogue: what there is.
+        options: what is wanted.
+        progress: told how many of how many files have been looked at.
+
+    Raises:
+        BadFilesError: if there are unusable files and `on_bad` is "stop".
+        LeakError: if test images are in train and `on_leak` is "refuse".
+        DataError: if a class has nothing to learn from.
+    """
+    facts = {} if catalogue.root is None else scan(catalogue, progress)
+    problems = unusable(catalogue, facts)
+    _decide(
+        problems,
+        options.on_bad == "stop",
+        lambda: BadFilesError(catalogue.name, problems),
+        lambda: (
+            f"{catalogue.name}: going on without {len(problems)} unusable file(s)\n"
+            + listing([f"{problem.where}: {problem.reason}" for problem in problems])
+        ),
+    )
+    divided = divide(usable(catalogue.entries, facts), catalogue, options)
+    _refuse_empty_classes(catalogue, divided.train)
+    leaks = find_leaks((*divided.train, *divided.val), divided.test, facts) if facts else ()
+    _decide(
+        leaks,
+        options.on_leak == "refuse",
+        lambda: LeakError(catalogue.name, leaks),
+        lambda: (
+            f"{catalogue.name}: {len(leaks)} test image(s) are also in train, so it is no test\n"
+            + listing([f"{leak.test_id} is {leak.train_id}" for leak in leaks])
+        ),
+    )
+    preprocessing = catalogue.preprocessing
+    if not catalogue.statistics_known:
+        # Paper: over the full data set. Here over what may be learnt from; the test images stay closed.
+        found = statistics_of(facts[entry.id] for entry in (*divided.train, *divided.val))
+        preprocessing = replace(preprocessing, mean=found.mean, std=found.std)
+    return DataSet(
+        name=catalogue.name,
+        class_names=catalogue.class_names,
+        part_names=catalogue.part_names,
+        point_parts=catalogue.point_parts,
+        train=divided.train,
+        val=divided.val,
+        test=LockedSplit(catalogue.name, divided.test),
+        reader=catalogue.reader,
+        preprocessing=preprocessing,
+        augmentation=catalogue.augmentation,
+        skipped=problems,
+        leaks=leaks,
+    )
+
+
+def divide(entries: Iterable[Entry], catalogue: Catalogue, options: DataOptions) -> Divided:
+    """Puts entries into splits: the data set's own where it has them, the rest taken from train."""
+    entries = tuple(entries)
+    train, val, test = (
+        tuple(entry for entry in entries if entry.split == split) for split in ("train", "val", "test")
+    )
+    if "train" not in catalogue.decided:
+        train, test = take(train, options.test_fraction, options.seed, "test")
+    if "val" not in catalogue.decided:
+        train, val = take(train, options.validation_fraction, options.seed, "validation")
+    return Divided(train, val, test)
+
+
+def unusable(catalogue: Catalogue, facts: Mapping[str, FileFacts]) -> tuple[Problem, ...]:
+    """Everything that is wrong with a data set's files."""
+    bad = [Problem(id_, fact.reason) for id_, fact in sorted(facts.items()) if fact.reason is not None]
+    return (*catalogue.problems, *bad)
+
+
+def usable(entries: Iterable[Entry], facts: Mapping[str, FileFacts]) -> tuple[Entry, ...]:
+    """Entries whose files can be read; drawn ones always can."""
+    return tuple(entry for entry in entries if entry.id not in facts or facts[entry.id].reason is None)
+
+
+def _decide(
+    found: tuple[object, ...], refuse: bool, error: Callable[[], DataError], notice: Callable[[], str]
+) -> None:
+    if not found:
+        return
+    if refuse:
+        raise error()
+    warnings.warn(notice(), DataWarning, stacklevel=4)
+
+
+def _refuse_empty_classes(catalogue: Catalogue, train: tuple[Entry, ...]) -> None:
+    counts = Counter(entry.label for entry in train)
+    empty = [name for label, name in enumerate(catalogue.class_names) if counts[label] == 0]
+    if empty:
+        raise DataError(
+            f"{catalogue.name}: no usable training image in {', '.join(empty[:10])}: add some or remove it"
+        )

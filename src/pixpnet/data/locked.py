@@ -1,0 +1,87 @@
+"""The test split, closed until a model is fixed; every opening is written down.
+
+Test accuracy that was looked at while choosing is not a test. So a data set does not have its test images
+lying about: `LockedSplit.open` is the one way to them, and it takes a recorder.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pixpnet.data.catalogue import Entry
+from pixpnet.data.errors import DataError
+
+
+@dataclass(frozen=True)
+class Opening:
+    """One opening of a test split.
+
+    Attributes:
+        data: name of the data set.
+        reason: why it was opened, in the caller's words.
+        images: how many images it holds.
+        fingerprint: hash of their stable ids, so that two runs can be seen to have used the same ones.
+    """
+
+    data: str
+    reason: str
+    images: int
+    fingerprint: str
+
+
+Recorder = Callable[[Opening], None]
+
+
+class LockedSplit:
+    """Test images that can be counted by anyone and had only by name and record.
+
+    >>> openings = []
+    >>> split = LockedSplit("jays", ())
+    >>> split
+    LockedSplit('jays', 0 images)
+    """
+
+    def __init__(self, name: str, entries: tuple[Entry, ...]) -> None:
+        self._name = name
+        self.__entries = entries
+
+    def __len__(self) -> int:
+        return len(self.__entries)
+
+    def __repr__(self) -> str:
+        return f"LockedSplit({self._name!r}, {len(self)} images)"
+
+    def open(self, recorder: Recorder, reason: str) -> tuple[Entry, ...]:
+        """The test entries, after the recorder has taken note.
+
+        Args:
+            recorder: called first; if it raises, the split stays closed.
+            reason: why, in words, e.g. "final evaluation".
+
+        Raises:
+            DataError: if the data set has no test split.
+        """
+        if not self.__entries:
+            raise DataError(
+                f"{self._name} has no test split: add a folder `test`, or set test_fraction above 0"
+            )
+        if not reason.strip():
+            raise ValueError("opening the test split needs a reason, e.g. reason='final evaluation'")
+        ids = "\n".join(sorted(entry.id for entry in self.__entries))
+        fingerprint = hashlib.blake2b(ids.encode(), digest_size=8).hexdigest()
+        recorder(Opening(self._name, reason, len(self), fingerprint))
+        return self.__entries
+
+
+def record_in(path: Path) -> Recorder:
+    """A recorder that appends one line of JSON, with the time, for each opening to a file."""
+
+    def recorder(opening: Opening) -> None:
+        line = json.dumps({"time": datetime.now(UTC).isoformat(timespec="seconds"), **asdict(opening)})
+        with path.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+    return recorder

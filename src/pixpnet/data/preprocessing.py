@@ -1,0 +1,129 @@
+"""From the file to the network at test time: resize, centre crop, downsample, normalise (App. E).
+
+`Preprocessing` is what a trained model must remember to read new images the way it was taught.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from pixpnet.data import homography
+from pixpnet.data.homography import Matrix
+from pixpnet.data.resample import resampled
+from pixpnet.data.sample import Sample
+
+Channels = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """Sizes and statistics between a file and the network; the defaults are the paper's for CUB-200-2011.
+
+    Attributes:
+        shortest_side: what the shortest side is resized to first; None keeps the file's size, unless that is
+            smaller than the crop, and then the shortest side becomes the crop (the paper omits this step for
+            ImageNette, whose few tiny images would otherwise not hold a crop).
+        crop: side of the square that is cut out.
+        size: side of the network's input.
+        mean: of each channel over the training images, 0-1.
+        std: standard deviation of each channel, 0-1.
+    """
+
+    shortest_side: int | None = 510
+    crop: int = 384
+    size: int = 224
+    mean: Channels = (0.4862, 0.5005, 0.4334)
+    std: Channels = (0.2321, 0.2277, 0.2665)
+
+    def __post_init__(self) -> None:
+        if self.crop < 1 or self.size < 1:
+            raise ValueError(f"crop and size must be positive, got crop={self.crop}, size={self.size}")
+        if self.shortest_side is not None and self.shortest_side < self.crop:
+            raise ValueError(
+                f"a crop of {self.crop} does not fit into a shortest side of {self.shortest_side}: lower crop"
+            )
+        if min(self.std) <= 0:
+            raise ValueError(f"std must be positive, got {self.std}: are all training images one colour?")
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Preprocessing":
+        """What `dataclasses.asdict` gave, also after a detour through JSON or YAML.
+
+        Raises:
+            ValueError: if a field is missing, unknown or of the wrong kind.
+
+        >>> values = {"shortest_side": None, "crop": 8, "size": 8, "mean": [0.5, 0.5, 0.5], "std": [1, 1, 1]}
+        >>> Preprocessing.from_dict(values).mean
+        (0.5, 0.5, 0.5)
+        """
+        names = {field.name for field in fields(cls)}
+        if set(values) != names:
+            raise ValueError(f"preprocessing has the fields {sorted(names)}, got {sorted(values)}")
+        shortest, crop, size = values["shortest_side"], values["crop"], values["size"]
+        whole = [crop, size] if shortest is None else [shortest, crop, size]
+        if not all(type(side) is int for side in whole):
+            raise ValueError(f"preprocessing has sizes that are not whole numbers: {whole}")
+        return cls(shortest, crop, size, _channels(values["mean"]), _channels(values["std"]))
+
+    def scaled_to(self, size: int) -> "Preprocessing":
+        """The same proportions for another input size.
+
+        >>> half = Preprocessing().scaled_to(112)
+        >>> half.shortest_side, half.crop, half.size
+        (255, 192, 112)
+        """
+        factor = size / self.size
+        shortest = None if self.shortest_side is None else round(self.shortest_side * factor)
+        return replace(self, shortest_side=shortest, crop=round(self.crop * factor), size=size)
+
+    def resized(self, source_size: tuple[int, int]) -> tuple[int, int]:
+        """Height and width after the first step, rounded as torchvision does.
+
+        >>> Preprocessing().resized((300, 400))
+        (510, 680)
+        """
+        height, width = source_size
+        shortest = self.shortest_side
+        if shortest is None:
+            if min(height, width) >= self.crop:
+                return source_size
+            shortest = self.crop
+        if height <= width:
+            return shortest, int(shortest * width / height)
+        return int(shortest * height / width), shortest
+
+
+def source_to_resized(source_size: tuple[int, int], preprocessing: Preprocessing) -> Matrix:
+    """The first step as a map."""
+    height, width = preprocessing.resized(source_size)
+    return homography.scaling(width / source_size[1], height / source_size[0])
+
+
+def crop_to_pixel(left: int, top: int, preprocessing: Preprocessing) -> Matrix:
+    """The last two geometric steps as a map: cut a square out of the resized image and bring it to size."""
+    factor = preprocessing.size / preprocessing.crop
+    return homography.compose(homography.scaling(factor, factor), homography.translation(-left, -top))
+
+
+def preprocess(sample: Sample, preprocessing: Preprocessing) -> Sample:
+    """The test-time transform: what the network sees of an un-augmented image.
+
+    Args:
+        sample: as read from its data set.
+        preprocessing: the model's.
+
+    Returns:
+        the sample with a normalised float32 image; annotations follow, and points that fell outside the crop
+        are no longer visible (App. J).
+    """
+    height, width = preprocessing.resized(sample.size)
+    left, top = round((width - preprocessing.crop) / 2), round((height - preprocessing.crop) / 2)
+    to_pixel = crop_to_pixel(left, top, preprocessing) @ source_to_resized(sample.size, preprocessing)
+    return resampled(sample, to_pixel, preprocessing.size, preprocessing.mean, preprocessing.std)
+
+
+def _channels(values: object) -> Channels:
+    if not isinstance(values, Sequence) or [type(value) in (int, float) for value in values] != [True] * 3:
+        raise ValueError(f"preprocessing has three numbers for mean and std, got {values!r}")
+    red, green, blue = (float(value) for value in values)
+    return red, green, blue

@@ -1,0 +1,96 @@
+"""Reads entries from files, optionally cropped to the object's box and kept in memory within a budget."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from pixpnet.data import homography
+from pixpnet.data.catalogue import Entry, Reader
+from pixpnet.data.decode import read_image
+from pixpnet.data.resample import Pixels
+from pixpnet.data.sample import Sample, box_in, inside, keypoints_in, source_sample
+
+UNKNOWN = -1
+
+
+@dataclass(frozen=True)
+class FileReader:
+    """Reads image files.
+
+    Attributes:
+        upright: turn images as their EXIF orientation asks; see `read_image`.
+        crop_to_box: show only the object's box; `to_source` still leads to the whole file.
+    """
+
+    upright: bool = True
+    crop_to_box: bool = False
+
+    def __call__(self, entry: Entry) -> Sample:
+        """Reads an entry; see `pixpnet.data.catalogue.Reader`."""
+        if entry.path is None:
+            raise ValueError(f"{entry.id} has no file to read")
+        pixels = read_image(entry.path, self.upright)
+        sample = source_sample(pixels, entry.label, entry.id, entry.annotation, masks=None)
+        return _cropped_to_box(sample, pixels) if self.crop_to_box else sample
+
+
+def read_sample(path: Path) -> Sample:
+    """Reads one image that belongs to no data set, such as one to be explained; its label is -1.
+
+    Raises:
+        ImageError: with the reason, if it cannot be read.
+    """
+    return FileReader()(Entry(path.name, UNKNOWN, "test", path))
+
+
+@dataclass
+class CachedReader:
+    """Keeps what another reader read, until a budget is full; what came first stays.
+
+    An epoch visits every image once in random order, so replacing old images by new ones would never find
+    anything; a fixed part of the data set always hits.
+
+    Attributes:
+        reader: where samples come from.
+        budget: bytes of decoded images that may be kept, in each process.
+    """
+
+    reader: Reader
+    budget: int
+    used: int = 0
+    _kept: dict[str, Sample] = field(default_factory=dict, repr=False)
+
+    def __call__(self, entry: Entry) -> Sample:
+        """Reads an entry; see `pixpnet.data.catalogue.Reader`."""
+        kept = self._kept.get(entry.id)
+        if kept is not None:
+            return kept
+        sample = self.reader(entry)
+        size = sample.image.nbytes + (0 if sample.masks is None else sample.masks.nbytes)
+        if self.used + size <= self.budget:
+            self._kept[entry.id] = sample
+            self.used += size
+        return sample
+
+    def __getstate__(self) -> dict[str, object]:
+        """Worker processes start with an empty cache instead of a copy."""
+        return {"reader": self.reader, "budget": self.budget, "used": 0, "_kept": {}}
+
+
+def _cropped_to_box(sample: Sample, pixels: Pixels) -> Sample:
+    box = sample.box
+    if box is None or box.y0 >= box.y1 or box.x0 >= box.x1:
+        return sample
+    crop = np.ascontiguousarray(pixels[box.y0 : box.y1, box.x0 : box.x1])
+    size = crop.shape[0], crop.shape[1]
+    points = sample.keypoints.numpy().astype(np.float64) - np.array([box.x0, box.y0])
+    return replace(
+        sample,
+        image=type(sample.image)(torch.from_numpy(crop).permute(2, 0, 1)),
+        to_source=torch.from_numpy(homography.translation(box.x0, box.y0)),
+        keypoints=keypoints_in(points, size),
+        visible=sample.visible & torch.from_numpy(inside(points, size)),
+        bounding_box=box_in((0.0, 0.0, float(size[1]), float(size[0])), size),
+    )

@@ -1,0 +1,106 @@
+"""Names of data sets: `birds`, `cub:PATH`, `cars:PATH`, `imagenette:PATH`, `folder:PATH`.
+
+A new kind of data set is a function that returns a `Catalogue`, and one line in `KINDS`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pixpnet.data import cars, imagenette
+from pixpnet.data.cars import cars_catalogue
+from pixpnet.data.catalogue import Catalogue
+from pixpnet.data.cub import cub_catalogue
+from pixpnet.data.dataset import DataOptions, DataSet, open_catalogue
+from pixpnet.data.drawn import birds_catalogue
+from pixpnet.data.errors import DataError
+from pixpnet.data.folder import folder_catalogue
+from pixpnet.data.imagenette import imagenette_catalogue
+from pixpnet.data.scan import Progress
+
+
+@dataclass(frozen=True)
+class DataSpec:
+    """Which data set: a kind and, but for drawn birds, a folder."""
+
+    kind: str
+    path: Path
+
+
+KINDS: dict[str, Callable[[Path, DataOptions], Catalogue]] = {
+    "birds": lambda path, options: birds_catalogue(options.birds),
+    "cub": lambda path, options: cub_catalogue(path, options.crop_to_box),
+    "cars": lambda path, options: cars_catalogue(path, options.crop_to_box),
+    "imagenette": lambda path, options: imagenette_catalogue(path),
+    "folder": lambda path, options: folder_catalogue(path),
+}
+_FORMS = "birds, cub:PATH, cars:PATH, imagenette:PATH or folder:PATH"
+
+
+def parse_spec(text: str) -> DataSpec:
+    """Reads the name of a data set.
+
+    Raises:
+        DataError: if it is none; the message lists the forms.
+
+    >>> parse_spec("cub:CUB_200_2011").kind
+    'cub'
+    """
+    kind, colon, path = text.partition(":")
+    if kind not in KINDS:
+        hint = f" Did you mean folder:{text}?" if Path(text).is_dir() else ""
+        raise DataError(f"unknown data set {text!r}: expected {_FORMS}.{hint}")
+    if kind == "birds" and colon:
+        raise DataError(f"birds are drawn and have no folder, got {text!r}: write birds")
+    if kind != "birds" and not path:
+        raise DataError(f"{text!r} names no folder: write {kind}:PATH")
+    return DataSpec(kind, Path(path).expanduser())
+
+
+def guess_spec(text: str) -> DataSpec:
+    """Like `parse_spec`, but also takes a bare folder and recognises its layout."""
+    kind = text.partition(":")[0]
+    path = Path(text).expanduser()
+    if kind in KINDS:
+        return parse_spec(text)
+    if not path.is_dir():
+        raise DataError(f"there is no folder {text}: give a folder, or {_FORMS}")
+    if (path / "images.txt").is_file() and (path / "train_test_split.txt").is_file():
+        return DataSpec("cub", path)
+    if (path / cars.META).is_file() or (path / "stanford_cars" / cars.META).is_file():
+        return DataSpec("cars", path)
+    tench = next(iter(imagenette.CLASS_NAMES))
+    if any((path / below / "train" / tench).is_dir() for below in ("", *imagenette.FOLDERS)):
+        return DataSpec("imagenette", path)
+    return DataSpec("folder", path)
+
+
+def catalogue_of(spec: DataSpec, options: DataOptions) -> Catalogue:
+    """Lists a data set without looking into its images."""
+    return KINDS[spec.kind](spec.path, options)
+
+
+def open_data(spec: str, options: DataOptions | None = None, progress: Progress | None = None) -> DataSet:
+    """Opens a data set by name, ready to train on.
+
+    The first opening reads every file once, to find unusable ones, copies across splits, and mean and std;
+    what it finds is kept in `PIXPNET_CACHE` (by default in the user's cache folder).
+
+    Args:
+        spec: `birds`, `cub:PATH`, `cars:PATH`, `imagenette:PATH` or `folder:PATH`.
+        options: splits, and what to do about bad files and leaks.
+        progress: told how many of how many files have been looked at.
+
+    Raises:
+        DataError: if the data set cannot be used as it is; the message says what to do.
+
+    >>> data = open_data("birds")
+    >>> len(data.class_names), len(data.train) + len(data.val), data.test
+    (12, 2400, LockedSplit('drawn birds', 600 images))
+    """
+    return open_spec(parse_spec(spec), DataOptions() if options is None else options, progress)
+
+
+def open_spec(spec: DataSpec, options: DataOptions, progress: Progress | None = None) -> DataSet:
+    """Like `open_data`, for a name that has been parsed or guessed."""
+    return open_catalogue(catalogue_of(spec, options), options, progress)

@@ -1,0 +1,181 @@
+"""One pass over all files: which can be read, their size, a hash of their pixels and their channel sums.
+
+The bad files, the leaks and the normalisation statistics of a data set all follow from it. Its results are
+kept in a cache folder and belong to a file as long as its size and time of change stay, so the second opening
+of a data set costs one `stat` per file.
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from jaxtyping import Int64, UInt8
+
+from pixpnet.data.catalogue import Catalogue, Entry, Reader
+from pixpnet.data.errors import DataWarning, ImageError
+from pixpnet.data.resample import pixels_of
+from pixpnet.data.sample import Sample
+
+Progress = Callable[[int, int], None]
+
+_VERSION = 1
+_EXACT_IN_FLOAT = 2**24  # OpenCV counts in float32
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """What one pass learns about an image.
+
+    Attributes:
+        reason: why it cannot be used; None if it can.
+        height: in pixels, 0 if it cannot be read.
+        width: in pixels.
+        digest: hash of size and pixels, so copies are found whatever their name or metadata.
+        sums: of each channel's values, 0-255.
+        squares: of each channel's squared values.
+    """
+
+    reason: str | None
+    height: int = 0
+    width: int = 0
+    digest: str = ""
+    sums: tuple[int, int, int] = (0, 0, 0)
+    squares: tuple[int, int, int] = (0, 0, 0)
+
+
+def scan(catalogue: Catalogue, progress: Progress | None = None) -> dict[str, FileFacts]:
+    """Looks at every image of a data set once.
+
+    Args:
+        catalogue: what to look at.
+        progress: told how many of how many images are done, after each.
+
+    Returns:
+        facts by stable id.
+    """
+    cache = _cache_file(catalogue)
+    known = {} if cache is None else _load(cache)
+    stamps = {entry.id: _stamp(entry) for entry in catalogue.entries}
+    facts: dict[str, FileFacts] = {}
+    fresh: list[Entry] = []
+    for entry in catalogue.entries:
+        stamp, remembered = stamps[entry.id], known.get(entry.id)
+        if stamp is not None and remembered is not None and remembered[0] == stamp:
+            facts[entry.id] = remembered[1]
+        else:
+            fresh.append(entry)
+    done = len(facts)
+    if progress is not None:
+        progress(done, len(catalogue.entries))
+    # Decoding, hashing and counting all leave the interpreter lock, so threads are enough.
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        looks = pool.map(lambda entry: _look(entry, catalogue.reader), fresh)
+        for entry, result in zip(fresh, looks, strict=True):
+            facts[entry.id] = result
+            done += 1
+            if progress is not None:
+                progress(done, len(catalogue.entries))
+    if cache is not None and fresh:
+        _save(cache, {id_: (stamps[id_], facts[id_]) for id_ in facts if stamps[id_] is not None})
+    return facts
+
+
+def facts_of(sample: Sample) -> FileFacts:
+    """What there is to know about a decoded image."""
+    pixels = np.ascontiguousarray(pixels_of(sample))
+    height, width = pixels.shape[:2]
+    digest = hashlib.blake2b(f"{height}x{width}".encode(), digest_size=16)
+    digest.update(pixels.data)
+    values = np.arange(256, dtype=np.int64)
+    sums, squares = [], []
+    for plane in cv2.split(pixels):
+        counts = _histogram(plane)
+        sums.append(int(counts @ values))
+        squares.append(int(counts @ values**2))
+    return FileFacts(None, height, width, digest.hexdigest(), _three(sums), _three(squares))
+
+
+def cache_folder() -> Path:
+    """Where results are kept: `PIXPNET_CACHE`, or `pixpnet` in the user's cache folder."""
+    chosen = os.environ.get("PIXPNET_CACHE")
+    if chosen:
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pixpnet"
+
+
+def _histogram(plane: UInt8[np.ndarray, "height width"]) -> Int64[np.ndarray, "256"]:
+    if plane.size > _EXACT_IN_FLOAT:
+        return np.bincount(plane.ravel(), minlength=256)
+    return np.asarray(cv2.calcHist([plane], [0], None, [256], [0, 256])).ravel().astype(np.int64)
+
+
+def _look(entry: Entry, reader: Reader) -> FileFacts:
+    try:
+        return facts_of(reader(entry))
+    except ImageError as error:
+        return FileFacts(error.reason)
+
+
+def _stamp(entry: Entry) -> list[int] | None:
+    if entry.path is None:
+        return None
+    try:
+        status = entry.path.stat()
+    except OSError:
+        return None  # reading it will give the reason
+    return [status.st_size, status.st_mtime_ns]
+
+
+def _cache_file(catalogue: Catalogue) -> Path | None:
+    if catalogue.root is None:
+        return None
+    key = f"{catalogue.root.resolve()}\0{catalogue.reader!r}"
+    return cache_folder() / f"scan-{hashlib.blake2b(key.encode(), digest_size=8).hexdigest()}.json"
+
+
+def _load(cache: Path) -> dict[str, tuple[list[int], FileFacts]]:
+    """What an earlier scan found; nothing if the file is missing, of another version or damaged."""
+    try:
+        content = json.loads(cache.read_text(encoding="utf-8"))
+        if content["version"] != _VERSION:
+            return {}
+        return {id_: (stamp, _facts_from(values)) for id_, (stamp, values) in content["files"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def _facts_from(values: dict[str, Any]) -> FileFacts:
+    return FileFacts(**{**values, "sums": _three(values["sums"]), "squares": _three(values["squares"])})
+
+
+def _save(cache: Path, files: dict[str, tuple[list[int] | None, FileFacts]]) -> None:
+    """Writes the file whole or not at all."""
+    content = {
+        "version": _VERSION,
+        "files": {id_: (stamp, asdict(facts)) for id_, (stamp, facts) in files.items()},
+    }
+    try:
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=cache.parent, delete=False, encoding="utf-8") as file:
+            json.dump(content, file)
+        Path(file.name).replace(cache)
+    except OSError as error:
+        warnings.warn(
+            f"the scan is not kept and will be repeated: {error}. Set PIXPNET_CACHE to a writable folder.",
+            DataWarning,
+            stacklevel=2,
+        )
+
+
+def _three(values: Sequence[int]) -> tuple[int, int, int]:
+    first, second, third = values
+    return int(first), int(second), int(third)

@@ -1,0 +1,147 @@
+"""What is to be said about a data set before anyone trains on it."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pixpnet.data.catalogue import Catalogue, Entry
+from pixpnet.data.dataset import DataOptions, divide, unusable, usable
+from pixpnet.data.errors import Leak, Problem
+from pixpnet.data.leaks import find_leaks
+from pixpnet.data.registry import DataSpec, catalogue_of
+from pixpnet.data.sample import inside
+from pixpnet.data.scan import FileFacts, Progress, scan
+from pixpnet.data.statistics import Statistics, statistics_of
+
+_DRAWN_LOOKED_AT = 240
+
+
+@dataclass(frozen=True)
+class ClassCount:
+    """Usable images of one class in each split."""
+
+    name: str
+    train: int
+    val: int
+    test: int
+
+
+@dataclass(frozen=True)
+class PartCoverage:
+    """In which share of the images a part can be seen, 0-1."""
+
+    part: str
+    fraction: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The result of a check.
+
+    Attributes:
+        name: of the data set.
+        counts: per class.
+        problems: unusable files and folders, with the reason.
+        ignored: files that are not images by their name.
+        leaks: test images that are also in train or validation.
+        validation_leaks: validation images that are also in train; `test_id` is the validation image.
+        lonely: classes with a single training image, and none for validation.
+        coverage: per part; empty if no parts are annotated.
+        points_outside: visible keypoints that lie outside their image.
+        shortest_sides: smallest, median and largest of the images' shortest sides.
+        measured: mean and std over the images that may be learnt from; None if none can be read.
+        published: the constants that are used instead, for data sets that have them.
+    """
+
+    name: str
+    counts: tuple[ClassCount, ...]
+    problems: tuple[Problem, ...]
+    ignored: tuple[str, ...]
+    leaks: tuple[Leak, ...]
+    validation_leaks: tuple[Leak, ...]
+    lonely: tuple[str, ...]
+    coverage: tuple[PartCoverage, ...]
+    points_outside: int
+    shortest_sides: tuple[int, int, int]
+    measured: Statistics | None
+    published: Statistics | None
+
+    @property
+    def untrainable(self) -> tuple[str, ...]:
+        """Classes that have no usable training image."""
+        return tuple(count.name for count in self.counts if count.train == 0)
+
+    @property
+    def sound(self) -> bool:
+        """Whether the data set opens as it is."""
+        return not (self.problems or self.leaks or self.untrainable)
+
+
+def check(spec: DataSpec, options: DataOptions | None = None, progress: Progress | None = None) -> Verdict:
+    """Looks at every image of a data set and says what is wrong with it.
+
+    Args:
+        spec: from `parse_spec` or `guess_spec`.
+        options: how it would be split.
+        progress: told how many of how many files have been looked at.
+
+    Raises:
+        DataError: if the folder is not a data set at all.
+    """
+    # Whole files are judged, also where training would show only the boxes.
+    chosen = replace(DataOptions() if options is None else options, crop_to_box=False)
+    catalogue = catalogue_of(spec, chosen)
+    facts = scan(catalogue, progress)
+    divided = divide(usable(catalogue.entries, facts), catalogue, chosen)
+    learnt_from = (*divided.train, *divided.val)
+    fine = [fact for fact in facts.values() if fact.reason is None]
+    sides = sorted(min(fact.height, fact.width) for fact in fine) or [0]
+    in_train, in_val, in_test = (
+        Counter(entry.label for entry in split) for split in (divided.train, divided.val, divided.test)
+    )
+    counts = tuple(
+        ClassCount(name, in_train[label], in_val[label], in_test[label])
+        for label, name in enumerate(catalogue.class_names)
+    )
+    own = catalogue.preprocessing
+    return Verdict(
+        name=catalogue.name,
+        counts=counts,
+        problems=unusable(catalogue, facts),
+        ignored=tuple(catalogue.ignored),
+        leaks=find_leaks(learnt_from, divided.test, facts),
+        validation_leaks=find_leaks(divided.train, divided.val, facts),
+        lonely=tuple(count.name for count in counts if count.train == 1 and count.val == 0),
+        coverage=_coverage(catalogue, facts),
+        points_outside=sum(_points_outside(entry, facts[entry.id]) for entry in catalogue.entries),
+        shortest_sides=(sides[0], sides[len(sides) // 2], sides[-1]),
+        measured=statistics_of(facts[entry.id] for entry in learnt_from) if learnt_from else None,
+        published=Statistics(own.mean, own.std) if catalogue.statistics_known and catalogue.root else None,
+    )
+
+
+def _coverage(catalogue: Catalogue, facts: Mapping[str, FileFacts]) -> tuple[PartCoverage, ...]:
+    if not catalogue.part_names:
+        return ()
+    if catalogue.root is None:
+        samples = [catalogue.reader(entry) for entry in catalogue.entries[:_DRAWN_LOOKED_AT]]
+        visible = np.stack([sample.visible.numpy() for sample in samples])
+    else:
+        entries = usable(catalogue.entries, facts)
+        visible = np.array([entry.annotation.visible for entry in entries]).reshape(
+            -1, len(catalogue.point_parts)
+        )
+    point_parts = np.array(catalogue.point_parts)
+    return tuple(
+        PartCoverage(name, float(visible[:, point_parts == part].any(axis=1).mean()) if len(visible) else 0.0)
+        for part, name in enumerate(catalogue.part_names)
+    )
+
+
+def _points_outside(entry: Entry, fact: FileFacts) -> int:
+    if fact.reason is not None or entry.path is None:
+        return 0
+    seen = entry.annotation.keypoints[entry.annotation.visible]
+    return int((~inside(seen, (fact.height, fact.width))).sum())

@@ -1,0 +1,139 @@
+"""What a person sees: the verdict, the contact sheet, and how fast help comes."""
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from pixpnet.commands import data as commands
+from pixpnet.data import DataOptions, DrawnBirds, check, guess_spec, open_data
+from pixpnet.views.contact_sheet import contact_sheet, one_per_class
+
+SaveNoise = Callable[..., Path]
+
+
+def spoilt(root: Path, save_noise: SaveNoise) -> Path:
+    (root / "jay" / "empty.jpg").touch()
+    (root / "jay" / "readme.txt").touch()
+    save_noise(root / "owl" / "lonely.png", 77)
+    (root / "parts.csv").write_text(
+        "file,part,x,y\njay/0.png,wing,3,4\nwren/0.png,wing,300,4\nwren/none.png,wing,1,1\n"
+    )
+    return root
+
+
+def test_the_verdict_counts_what_was_made(jays_and_wrens: Path, save_noise: SaveNoise) -> None:
+    verdict = check(guess_spec(str(spoilt(jays_and_wrens, save_noise))))
+    assert [(count.name, count.train, count.val, count.test) for count in verdict.counts] == [
+        ("jay", 7, 1, 2),
+        ("owl", 1, 0, 0),
+        ("wren", 7, 1, 2),
+    ]
+    assert [problem.where for problem in verdict.problems] == ["parts.csv, line 4", "jay/empty.jpg"]
+    assert verdict.ignored == ("jay/readme.txt",)
+    assert verdict.lonely == ("owl",)
+    assert [(part.part, part.fraction) for part in verdict.coverage] == [("wing", pytest.approx(2 / 21))]
+    assert verdict.points_outside == 1
+    assert verdict.shortest_sides == (40, 40, 40)
+    assert not verdict.sound
+
+
+def test_check_prints_every_finding_and_fails(
+    jays_and_wrens: Path, save_noise: SaveNoise, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert commands.check(str(spoilt(jays_and_wrens, save_noise))) == 1
+    printed = capsys.readouterr().out
+    for expected in (
+        "jay/empty.jpg: empty file",
+        "line 4",
+        "single training image",
+        "readme.txt",
+        "not fine",
+        "wing",
+    ):
+        assert expected in printed
+    assert "\x1b" not in printed
+
+
+def test_check_finds_copies_across_splits(
+    tmp_path: Path, save_noise: SaveNoise, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seed, place in enumerate(["train/jay/1.png", "train/jay/2.png", "train/jay/3.png"]):
+        save_noise(tmp_path / place, seed)
+    save_noise(tmp_path / "test" / "jay" / "copy.png", 1)
+    save_noise(tmp_path / "val" / "jay" / "copy.png", 2)
+    assert commands.check(str(tmp_path)) == 1
+    printed = capsys.readouterr().out
+    assert "test/jay/copy.png (test) is train/jay/2.png (train)" in printed
+    assert "val/jay/copy.png (val) is train/jay/3.png (train)" in printed
+
+
+def test_check_of_a_sound_data_set_passes(jays_and_wrens: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands.check(str(jays_and_wrens)) == 0
+    assert "fine: this data set can be trained on" in capsys.readouterr().out
+
+
+def test_what_is_no_data_set_ends_with_a_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert commands.check(str(tmp_path / "none")) == 2
+    assert commands.show(str(tmp_path / "none"), str(tmp_path / "grid.png")) == 2
+    assert capsys.readouterr().err.count("there is no folder") == 2
+
+
+def test_show_writes_a_picture_and_says_what_it_left_out(
+    jays_and_wrens: Path, tmp_path: Path, save_noise: SaveNoise, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "grid.png"
+    assert commands.show(str(spoilt(jays_and_wrens, save_noise)), str(out), images=3, views=1) == 0
+    assert "2 unusable file(s) left out" in capsys.readouterr().out
+    with Image.open(out) as image:
+        assert min(image.size) > 300
+    assert commands.show(str(jays_and_wrens), str(tmp_path / "none" / "grid.png")) == 2
+
+
+def test_the_sheet_draws_each_keypoint_where_the_sample_says() -> None:
+    """The markers' centres in the panel's own coordinates, against the data set."""
+    data = open_data("birds", DataOptions(birds=DrawnBirds(train=24, test=0, size=64)))
+    entries = one_per_class(data, 2)
+    sheet = contact_sheet(data, entries, data.augmentation, views=1, seed=0)
+    assert len(sheet.axes) == 2 * 3
+    for entry, axis in zip(entries, sheet.axes[::3], strict=True):
+        sample = data.reader(entry)
+        drawn = np.array([line.get_xydata()[0] for line in axis.lines[::2]])
+        np.testing.assert_allclose(drawn, sample.keypoints[sample.visible].numpy(), atol=1e-5)
+    assert [text.get_text() for text in sheet.legends[0].get_texts()] == list(data.part_names)
+
+
+def test_parts_are_told_apart_by_colour_and_shape() -> None:
+    from pixpnet.views.contact_sheet import _style
+
+    assert len({_style(part) for part in range(15)}) == 15
+
+
+def test_classes_take_turns_on_the_sheet() -> None:
+    data = open_data("birds", DataOptions(birds=DrawnBirds(train=48, test=0, size=48)))
+    labels = [entry.label for entry in one_per_class(data, 14)]
+    assert labels == [*range(12), 0, 1]
+
+
+def test_arguments_match_the_functions() -> None:
+    for add, function in (
+        (commands.add_check_arguments, commands.check),
+        (commands.add_show_arguments, commands.show),
+    ):
+        parser = argparse.ArgumentParser()
+        add(parser)
+        arguments = vars(parser.parse_args(["somewhere"]))
+        defaults = dict(zip(list(arguments)[1:], function.__defaults__ or (), strict=True))
+        assert arguments == {"path": "somewhere", **defaults}
+
+
+def test_importing_the_commands_imports_nothing_heavy() -> None:
+    heavy = {"torch", "numpy", "rich", "cv2", "matplotlib"}
+    code = f"import sys, pixpnet.commands.data; print(sorted({heavy} & set(sys.modules)))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"

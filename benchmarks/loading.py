@@ -41,9 +41,7 @@ WANTED = 3.5
 
 def main() -> int:
     """Measures and prints a table; the exit code says whether the wanted ratio was reached."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", nargs="?", default="cub:../shared/data/cub12")
     parser.add_argument("--images", type=int, default=120)
     parser.add_argument("--rounds", type=int, default=5)

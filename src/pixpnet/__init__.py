@@ -9,8 +9,10 @@ from typing import Any
 _HOMES: dict[str, str] = {
     name: home
     for home, names in {
+        "pixpnet.box": ("Box",),
+        "pixpnet.data": ("DataOptions", "Sample", "open_data", "read_sample"),
         "pixpnet.fields": (
-            *("Box", "Call", "Field", "Fields", "Region", "Sources"),
+            *("Call", "Field", "Fields", "Region", "Sources"),
             *("UnknownLayer", "UnsupportedOperation", "receptive_fields", "rule"),
         ),
         "pixpnet.zoo": ("UnknownModel",),
@@ -23,9 +25,7 @@ __all__ = [*_HOMES]
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
-        raise AttributeError(
-            f"module 'pixpnet' has no attribute '{name}'; it offers {', '.join(sorted(_HOMES))}"
-        )
+        raise AttributeError(f"module 'pixpnet' has no attribute '{name}'; it offers {', '.join(sorted(_HOMES))}")
     value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value

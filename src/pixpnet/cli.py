@@ -2,16 +2,42 @@
 
 import sys
 from argparse import SUPPRESS, Action
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-from jsonargparse import ArgumentParser, DefaultHelpFormatter
+from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace
 
-from pixpnet.commands import demo, fields
+from pixpnet.commands import data, demo, fields
 
-COMMANDS = {
-    "fields": (fields, "see what any layer of any network looks at", fields.EXAMPLES),
-    "demo": (demo, "try it with nothing at hand", ""),
+
+@dataclass(frozen=True)
+class Command:
+    """What a command says of itself, takes and does; it returns an exit code."""
+
+    summary: str
+    add_arguments: Callable[[ArgumentParser], None]
+    run: Callable[[Namespace], int]
+    examples: str = ""
+
+
+# A group of commands is a mapping again: `pixpnet data check`.
+COMMANDS: Mapping[str, Command | Mapping[str, Command]] = {
+    "fields": Command("see what any layer of any network looks at", fields.add_arguments, fields.run, fields.EXAMPLES),
+    "data": {
+        "check": Command(
+            "read every image of a data set and say what is wrong with it",
+            data.add_check_arguments,
+            lambda args: data.check(args.path, args.seed, args.everything),
+        ),
+        "show": Command(
+            "draw a contact sheet: images with their parts, before and after augmentation",
+            data.add_show_arguments,
+            lambda args: data.show(args.path, args.out, args.images, args.views, args.seed),
+        ),
+    },
+    "demo": Command("try it with nothing at hand", demo.add_arguments, demo.run),
 }
+_GROUPS = {"data": "look at data sets before training on them"}
 
 
 def build_parser() -> ArgumentParser:
@@ -23,23 +49,35 @@ def build_parser() -> ArgumentParser:
         version=_version(),
         formatter_class=_Formatter,
     )
-    commands = parser.add_subcommands(required=True, metavar="COMMAND", help="")
-    for name, (module, summary, examples) in COMMANDS.items():
-        command = ArgumentParser(
-            description=f"{summary[0].upper()}{summary[1:]}.", epilog=examples, formatter_class=_Formatter
-        )
-        module.add_arguments(command)
-        commands.add_subcommand(name, command, help=summary)
+    _add_commands(parser, COMMANDS)
     return parser
+
+
+def _add_commands(parser: ArgumentParser, commands: Mapping[str, Command | Mapping[str, Command]]) -> None:
+    group = parser.add_subcommands(required=True, metavar="COMMAND", help="")
+    for name, command in commands.items():
+        summary = command.summary if isinstance(command, Command) else _GROUPS[name]
+        own = ArgumentParser(
+            description=f"{summary[0].upper()}{summary[1:]}.",
+            epilog=command.examples if isinstance(command, Command) else None,
+            formatter_class=_Formatter,
+        )
+        group.add_subcommand(name, own, help=summary)
+        if isinstance(command, Command):
+            command.add_arguments(own)
+        else:
+            _add_commands(own, command)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code: 0 done, 1 failed, 2 wrong usage."""
     args = build_parser().parse_args(argv)
-    module = COMMANDS[args.subcommand][0]
+    command: Command | Mapping[str, Command] = COMMANDS[args.subcommand]
+    args = args[args.subcommand]
+    if not isinstance(command, Command):
+        command, args = command[args.subcommand], args[args.subcommand]
     try:
-        code: int = module.run(args[args.subcommand])
-        return code
+        return command.run(args)
     except KeyboardInterrupt:
         sys.stderr.write("\nstopped\n")
         return 130

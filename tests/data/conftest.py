@@ -1,4 +1,4 @@
-"""Shapes are checked while these tests run, scans are kept apart, and real images are used where present."""
+"""Scans are kept apart, and real images are used where present."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -6,13 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from jaxtyping import install_import_hook
 from PIL import Image
-
-# An int is a float, as it is for mypy.
-CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
-with install_import_hook("pixpnet.data", CHECKER):
-    import pixpnet.data  # noqa: F401
 
 CUB12 = Path(os.environ.get("PIXPNET_CUB12") or Path(__file__).parents[2] / "../shared/data/cub12")
 

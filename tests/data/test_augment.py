@@ -137,9 +137,7 @@ def test_masks_and_the_way_back_to_the_file_follow_the_image(
 
 @settings(deadline=None, max_examples=60)
 @given(size=sizes, seed=st.integers(0, 100), chosen=draws)
-def test_the_fused_warp_equals_the_steps_at_equal_choices(
-    size: tuple[int, int], seed: int, chosen: Choices
-) -> None:
+def test_the_fused_warp_equals_the_steps_at_equal_choices(size: tuple[int, int], seed: int, chosen: Choices) -> None:
     """Images: 3 of 255 levels on average, for up to five resamplings against one. Points: 0.01 pixels."""
     sample, choices = smooth(size, seed), Draw(*chosen)
     ours, theirs = fused(sample, choices), stepwise(sample, choices)
@@ -207,9 +205,7 @@ def test_one_resampling_keeps_more_detail_than_many(cub12: Path) -> None:
         theirs = step_by_step(sample, centred, plain, AUGMENTATION)
         corners = ours.to_source.numpy() @ np.array([[0, 0, 1], [224, 224, 1]]).T
         image = Image.fromarray(sample.image.permute(1, 2, 0).numpy())
-        ideal = np.asarray(
-            image.resize((224, 224), Image.Resampling.LANCZOS, box=(*corners[:2, 0], *corners[:2, 1]))
-        )
+        ideal = np.asarray(image.resize((224, 224), Image.Resampling.LANCZOS, box=(*corners[:2, 0], *corners[:2, 1])))
         views = [view.image.permute(1, 2, 0).numpy() * 255 for view in (ours, theirs)]
         errors.append([np.square(view - ideal).mean() for view in views])
     one, many = np.mean(errors, axis=0)

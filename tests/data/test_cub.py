@@ -103,9 +103,7 @@ def test_statistics_are_the_published_ones(tiny: Path) -> None:
         ("parts/part_locs.txt", "2 9 1.0 1.0 1", "names the part 9"),
     ],
 )
-def test_a_damaged_layout_is_refused_with_its_place(
-    tiny: Path, name: str, content: str | None, message: str
-) -> None:
+def test_a_damaged_layout_is_refused_with_its_place(tiny: Path, name: str, content: str | None, message: str) -> None:
     if content is None:
         (tiny / name).unlink()
     else:
@@ -127,9 +125,7 @@ def test_the_real_classes_have_their_official_split_and_twelve_parts(cub12: Path
     assert " ".join(data.part_names) == parts
     assert len(data.point_parts) == 15
     train = {
-        line.split()[0]
-        for line in (cub12 / "train_test_split.txt").read_text().splitlines()
-        if line.endswith(" 1")
+        line.split()[0] for line in (cub12 / "train_test_split.txt").read_text().splitlines() if line.endswith(" 1")
     }
     names = dict(line.split() for line in (cub12 / "images.txt").read_text().splitlines())
     assert {entry.id for entry in (*data.train, *data.val)} == {names[number] for number in train}
@@ -144,8 +140,6 @@ def test_every_real_keypoint_lies_in_its_image_and_most_lie_in_their_box(cub12: 
         y0, x0, y1, x1 = sample.box
         points = sample.keypoints[sample.visible]
         total += len(points)
-        inside += int(
-            ((points[:, 0] >= x0) & (points[:, 0] <= x1) & (points[:, 1] >= y0) & (points[:, 1] <= y1)).sum()
-        )
+        inside += int(((points[:, 0] >= x0) & (points[:, 0] <= x1) & (points[:, 1] >= y0) & (points[:, 1] <= y1)).sum())
     assert total > 200
     assert inside / total > 0.97

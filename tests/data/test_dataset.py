@@ -39,9 +39,7 @@ def test_a_pool_is_split_three_ways_without_overlap(jays_and_wrens: Path) -> Non
 def test_bad_files_stop_with_the_whole_list(jays_and_wrens: Path) -> None:
     (jays_and_wrens / "jay" / "empty.jpg").touch()
     (jays_and_wrens / "wren" / "words.jpg").write_text("no picture")
-    with pytest.raises(
-        BadFilesError, match=r"2 unusable.*\n.*jay/empty.jpg: empty.*\n.*words.jpg: not an"
-    ) as caught:
+    with pytest.raises(BadFilesError, match=r"2 unusable.*\n.*jay/empty.jpg: empty.*\n.*words.jpg: not an") as caught:
         open_data(f"folder:{jays_and_wrens}")
     assert [problem.where for problem in caught.value.problems] == ["jay/empty.jpg", "wren/words.jpg"]
     assert "on_bad='skip'" in str(caught.value)
@@ -153,9 +151,7 @@ def test_mean_and_std_are_those_of_all_training_pixels(tmp_path: Path, save_nois
     np.testing.assert_allclose(data.preprocessing.std, together.std(axis=0), rtol=1e-10)
 
 
-def test_files_are_read_once_and_again_when_they_change(
-    jays_and_wrens: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_are_read_once_and_again_when_they_change(jays_and_wrens: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
     look = scan_module._look
 
@@ -174,9 +170,7 @@ def test_files_are_read_once_and_again_when_they_change(
     assert looked[20:] == ["jay/0.png"]
 
 
-@pytest.mark.parametrize(
-    "content", ["", "{", '{"version": 1}', '{"version": 1, "files": {"jay/0.png": [1]}}', "[]"]
-)
+@pytest.mark.parametrize("content", ["", "{", '{"version": 1}', '{"version": 1, "files": {"jay/0.png": [1]}}', "[]"])
 def test_a_damaged_cache_is_made_anew(
     jays_and_wrens: Path, content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

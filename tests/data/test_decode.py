@@ -29,9 +29,7 @@ def picture(mode: str = "RGB") -> Image.Image:
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "BMP", "TIFF", "GIF", "WEBP", "PPM"])
 def test_ordinary_files_decode_as_pillow_does(kind: str) -> None:
     data = saved(picture(), kind)
-    np.testing.assert_array_equal(
-        decode(data, upright=True), np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
-    )
+    np.testing.assert_array_equal(decode(data, upright=True), np.asarray(Image.open(io.BytesIO(data)).convert("RGB")))
 
 
 def test_real_jpegs_decode_as_pillow_does(cub12: Path) -> None:

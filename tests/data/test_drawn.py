@@ -35,9 +35,7 @@ def test_a_bird_that_fits_the_network_arrives_pixel_for_pixel() -> None:
     data = open_data("birds", DataOptions(birds=FEW))
     sample = data.reader(data.train[0])
     seen = preprocess(sample, data.preprocessing)
-    mean, std = (
-        np.reshape(values, (3, 1, 1)) for values in (data.preprocessing.mean, data.preprocessing.std)
-    )
+    mean, std = (np.reshape(values, (3, 1, 1)) for values in (data.preprocessing.mean, data.preprocessing.std))
     np.testing.assert_allclose(seen.image.numpy() * std + mean, sample.image.numpy() / 255, atol=1e-5)
     assert seen.masks is not None and sample.masks is not None
     np.testing.assert_array_equal(seen.masks.numpy(), sample.masks.numpy())

@@ -33,9 +33,7 @@ def test_every_step_happens_as_often_as_the_paper_says() -> None:
         ],
         1 / 3: [
             sum(amount is not None for amount in amounts)
-            for amounts in zip(
-                *[(choice.rotation, choice.corners, choice.shear) for choice in drawn], strict=True
-            )
+            for amounts in zip(*[(choice.rotation, choice.corners, choice.shear) for choice in drawn], strict=True)
         ],
         1 / 2: [sum(choice.flip for choice in drawn)],
     }
@@ -91,9 +89,7 @@ def test_the_stock_pipeline_has_the_papers_steps_in_the_papers_order() -> None:
 
 
 def test_the_defaults_are_the_papers() -> None:
-    assert Augmentation() == Augmentation(
-        16, 0.1, 5, (0.1, 5.0), 0.1, 1.5, 1 / 3, 15.0, 1 / 3, 0.2, 1 / 3, 10.0, 0.5
-    )
+    assert Augmentation() == Augmentation(16, 0.1, 5, (0.1, 5.0), 0.1, 1.5, 1 / 3, 15.0, 1 / 3, 0.2, 1 / 3, 10.0, 0.5)
     assert Preprocessing() == Preprocessing(510, 384, 224, (0.4862, 0.5005, 0.4334), (0.2321, 0.2277, 0.2665))
 
 

@@ -13,9 +13,7 @@ SaveNoise = Callable[..., Path]
 
 
 def test_split_folders_decide_the_splits(tmp_path: Path, save_noise: SaveNoise) -> None:
-    for seed, place in enumerate(
-        ["train/jay/a.png", "train/jay/deep/b.png", "Valid/jay/c.png", "test/jay/d.png"]
-    ):
+    for seed, place in enumerate(["train/jay/a.png", "train/jay/deep/b.png", "Valid/jay/c.png", "test/jay/d.png"]):
         save_noise(tmp_path / place, seed)
     catalogue = folder_catalogue(tmp_path)
     assert {entry.id: entry.split for entry in catalogue.entries} == {
@@ -38,9 +36,7 @@ def test_names_that_only_look_different_are_one_name(tmp_path: Path, save_noise:
     assert folder_catalogue(tmp_path).entries[0].id == "\u00e9tourneau/1.png"
 
 
-def test_class_names_that_differ_by_case_only_are_refused(
-    jays_and_wrens: Path, save_noise: SaveNoise
-) -> None:
+def test_class_names_that_differ_by_case_only_are_refused(jays_and_wrens: Path, save_noise: SaveNoise) -> None:
     save_noise(jays_and_wrens / "JAY" / "1.png", 7)
     with pytest.raises(DataError, match="JAY and jay"):
         folder_catalogue(jays_and_wrens)
@@ -56,9 +52,7 @@ def test_a_class_without_training_images_is_a_problem(jays_and_wrens: Path, save
     save_noise(jays_and_wrens / "train" / "jay" / "1.png", 7)
     save_noise(jays_and_wrens / "test" / "owl" / "1.png", 8)
     problems = folder_catalogue(jays_and_wrens).problems
-    assert [(problem.where, problem.reason) for problem in problems] == [
-        ("owl", "class without training images")
-    ]
+    assert [(problem.where, problem.reason) for problem in problems] == [("owl", "class without training images")]
 
 
 def test_empty_class_folders_are_a_problem(jays_and_wrens: Path) -> None:
@@ -80,9 +74,7 @@ def test_unreadable_folders_are_a_problem(jays_and_wrens: Path, monkeypatch: pyt
 
     monkeypatch.setattr(os, "scandir", scandir)
     problems = folder_catalogue(jays_and_wrens).problems
-    assert ("wren", "folder cannot be read: Permission denied") in [
-        (one.where, one.reason) for one in problems
-    ]
+    assert ("wren", "folder cannot be read: Permission denied") in [(one.where, one.reason) for one in problems]
 
 
 def test_folders_linked_in_a_circle_end(jays_and_wrens: Path) -> None:
@@ -96,9 +88,7 @@ def test_other_files_are_listed_as_ignored_and_hidden_ones_are_not(jays_and_wren
     assert folder_catalogue(jays_and_wrens).ignored == ("jay/notes.txt",)
 
 
-@pytest.mark.parametrize(
-    ("name", "message"), [("none", "there is no folder"), ("file", "is a file"), ("", "no class")]
-)
+@pytest.mark.parametrize(("name", "message"), [("none", "there is no folder"), ("file", "is a file"), ("", "no class")])
 def test_what_is_no_folder_of_images_is_refused(tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match=message):
@@ -154,9 +144,7 @@ def test_parts_csv_without_a_header_is_refused(jays_and_wrens: Path) -> None:
 
 
 def test_parts_csv_as_a_spreadsheet_saves_it_is_read(jays_and_wrens: Path) -> None:
-    (jays_and_wrens / "parts.csv").write_bytes(
-        "\ufefffile, part, x, y\r\njay\\0.png, wing, 1, 2\r\n".encode()
-    )
+    (jays_and_wrens / "parts.csv").write_bytes("\ufefffile, part, x, y\r\njay\\0.png, wing, 1, 2\r\n".encode())
     assert folder_catalogue(jays_and_wrens).part_names == ("wing",)
     (jays_and_wrens / "parts.csv").write_bytes("file,part,x,y\njay/0.png,flügel,1,2\n".encode("latin-1"))
     with pytest.raises(DataError, match="not UTF-8"):
@@ -164,20 +152,13 @@ def test_parts_csv_as_a_spreadsheet_saves_it_is_read(jays_and_wrens: Path) -> No
 
 
 def imagenette(root: Path, save_noise: SaveNoise) -> Path:
-    places = [
-        f"{split}/{wnid}/{number}.JPEG"
-        for wnid in CLASS_NAMES
-        for split in ("train", "val")
-        for number in "012"
-    ]
+    places = [f"{split}/{wnid}/{number}.JPEG" for wnid in CLASS_NAMES for split in ("train", "val") for number in "012"]
     for seed, place in enumerate(places):
         save_noise(root / "imagenette2-320" / place, seed)
     return root
 
 
-def test_imagenette_has_torchvisions_classes_and_its_val_is_our_test(
-    tmp_path: Path, save_noise: SaveNoise
-) -> None:
+def test_imagenette_has_torchvisions_classes_and_its_val_is_our_test(tmp_path: Path, save_noise: SaveNoise) -> None:
     from torchvision.datasets import Imagenette
 
     root = imagenette(tmp_path, save_noise)

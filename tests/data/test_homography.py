@@ -24,9 +24,7 @@ def test_perspective_takes_its_four_points_where_opencv_does(
 
 @given(angles, coordinates, coordinates)
 def test_rotation_keeps_lengths_and_its_centre(degrees: float, x: float, y: float) -> None:
-    moved = homography.transform_points(
-        homography.rotation(degrees, (3.0, 4.0)), np.array([[x, y], [3.0, 4.0]])
-    )
+    moved = homography.transform_points(homography.rotation(degrees, (3.0, 4.0)), np.array([[x, y], [3.0, 4.0]]))
     assert np.hypot(*(moved[0] - moved[1])) == pytest.approx(np.hypot(x - 3, y - 4), abs=1e-9)
     np.testing.assert_allclose(moved[1], [3, 4], atol=1e-9)
 
@@ -42,9 +40,7 @@ def test_a_map_and_its_inverse_lead_back(degrees: float, x: float, y: float) -> 
         homography.shearing(degrees / 2, (5.0, 5.0)), homography.scaling(0.5, 2.0), homography.mirroring(10.0)
     )
     there = homography.transform_points(matrix, np.array([[x, y]]))
-    np.testing.assert_allclose(
-        homography.transform_points(homography.inverse(matrix), there), [[x, y]], atol=1e-8
-    )
+    np.testing.assert_allclose(homography.transform_points(homography.inverse(matrix), there), [[x, y]], atol=1e-8)
 
 
 def test_composition_applies_the_last_map_first() -> None:

@@ -79,11 +79,7 @@ def test_an_epoch_shows_each_training_image_as_often_as_the_factor_says(jays: Da
 
 def test_the_views_of_an_image_differ(jays: DataSet) -> None:
     batches = epochs(jays, Loading(batch_size=100), range(1))
-    views = [
-        image
-        for image, name in zip(batches[0].images, batches[0].ids, strict=True)
-        if name == jays.train[0].id
-    ]
+    views = [image for image, name in zip(batches[0].images, batches[0].ids, strict=True) if name == jays.train[0].id]
     assert len(views) == 3
     assert not any(torch.equal(views[one], views[other]) for one, other in ((0, 1), (0, 2), (1, 2)))
 

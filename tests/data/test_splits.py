@@ -13,9 +13,7 @@ classes = st.lists(st.integers(1, 40), min_size=1, max_size=5)
 
 def entries(counts: list[int]) -> list[Entry]:
     return [
-        Entry(f"{label}/{number}.jpg", label, "train")
-        for label, count in enumerate(counts)
-        for number in range(count)
+        Entry(f"{label}/{number}.jpg", label, "train") for label, count in enumerate(counts) for number in range(count)
     ]
 
 
@@ -24,9 +22,7 @@ def ids(some: tuple[Entry, ...]) -> set[str]:
 
 
 @given(classes, st.integers(0, 5), st.randoms(use_true_random=False))
-def test_the_order_of_the_images_does_not_matter(
-    counts: list[int], seed: int, shuffler: random.Random
-) -> None:
+def test_the_order_of_the_images_does_not_matter(counts: list[int], seed: int, shuffler: random.Random) -> None:
     ordered = entries(counts)
     shuffled = list(ordered)
     shuffler.shuffle(shuffled)

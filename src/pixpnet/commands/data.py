@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import sys
 import warnings
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
+
+from pixpnet.commands.progress import progress_bar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
+    from jsonargparse import ArgumentParser
     from rich.console import Console
 
     from pixpnet.data.errors import Problem
@@ -23,27 +23,17 @@ if TYPE_CHECKING:
 _SHOWN = 20
 
 
-class _Parser(Protocol):
-    """The part of argparse that is used here; jsonargparse has it too."""
-
-    def add_argument(self, *names: str, **settings: object) -> object: ...
-
-
-def add_check_arguments(parser: _Parser) -> None:
+def add_check_arguments(parser: ArgumentParser) -> None:
     """Declares what `check` takes."""
     parser.add_argument("path", type=str, help=_PATH_HELP)
     parser.add_argument("--seed", type=int, default=0, help="of the split into train, validation and test")
-    parser.add_argument(
-        "--all", dest="everything", action="store_true", help="list every finding, not the first 20"
-    )
+    parser.add_argument("--all", dest="everything", action="store_true", help="list every finding, not the first 20")
 
 
-def add_show_arguments(parser: _Parser) -> None:
+def add_show_arguments(parser: ArgumentParser) -> None:
     """Declares what `show` takes."""
     parser.add_argument("path", type=str, help=_PATH_HELP)
-    parser.add_argument(
-        "--out", type=str, default="grid.png", help="where to write the picture (default grid.png)"
-    )
+    parser.add_argument("--out", type=str, default="grid.png", help="where to write the picture")
     parser.add_argument("--images", type=int, default=8, help="how many images, one class after the other")
     parser.add_argument("--views", type=int, default=3, help="augmented views of each image")
     parser.add_argument("--seed", type=int, default=0, help="of the augmentation")
@@ -65,7 +55,7 @@ def check(path: str, seed: int = 0, everything: bool = False) -> int:
 
     console = _console()
     try:
-        with _progress(console, "reading images") as progress:
+        with progress_bar(console, "reading images") as progress:
             verdict = examine(guess_spec(path), DataOptions(seed=seed), progress)
     except DataError as error:
         return _fail(error)
@@ -93,7 +83,7 @@ def show(path: str, out: str = "grid.png", images: int = 8, views: int = 3, seed
     console = _console()
     try:
         options = DataOptions(on_bad="skip", on_leak="report")
-        with _progress(console, "reading images") as progress, warnings.catch_warnings(action="ignore"):
+        with progress_bar(console, "reading images") as progress, warnings.catch_warnings(action="ignore"):
             data = open_spec(guess_spec(path), options, progress)
         sheet = contact_sheet(data, one_per_class(data, images), data.augmentation, views, seed)
         sheet.savefig(out, dpi=110)
@@ -109,8 +99,7 @@ def show(path: str, out: str = "grid.png", images: int = 8, views: int = 3, seed
 
 
 _PATH_HELP = (
-    "a folder of images (its layout is recognised), "
-    "or birds, cub:PATH, cars:PATH, imagenette:PATH, folder:PATH"
+    "a folder of images (its layout is recognised), or birds, cub:PATH, cars:PATH, imagenette:PATH, folder:PATH"
 )
 
 
@@ -155,9 +144,7 @@ def _print_parts(console: Console, verdict: Verdict) -> None:
     shares = ", ".join(f"{part.part} {part.fraction:.0%}" for part in verdict.coverage)
     console.print(f"parts visible in: {shares}")
     if verdict.points_outside:
-        console.print(
-            f"points marked visible but outside their image: {verdict.points_outside}, taken as not visible"
-        )
+        console.print(f"points marked visible but outside their image: {verdict.points_outside}, taken as not visible")
 
 
 def _print_list(console: Console, title: str, lines: list[str], shown: int | None) -> None:
@@ -190,17 +177,6 @@ def _console() -> Console:
 
     # A pipe or a file gets plain lines of any length.
     return Console() if sys.stdout.isatty() else Console(width=160, soft_wrap=True)
-
-
-@contextmanager
-def _progress(console: Console, task: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar with the time left on a terminal; nothing in a pipe."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        handle = bar.add_task(task, total=None)
-        yield lambda done, total: bar.update(handle, completed=done, total=total)
 
 
 def _fail(error: Exception) -> int:

@@ -99,16 +99,12 @@ def describe(layer: str, field: "Field") -> str:
 
 def _verify(model: Any, shape: tuple[int, ...], fields: "Fields", count: int, quiet: bool) -> "Verification":
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from pixpnet.commands.progress import progress_bar
     from pixpnet.fields.verify import verify_fields
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=quiet) as progress:
-        task = progress.add_task("NaN probe", total=count)
-        return verify_fields(
-            model, shape, count, fields=fields, progress=lambda done: progress.update(task, completed=done)
-        )
+    with progress_bar(Console(stderr=True, quiet=quiet), "NaN probe") as report:
+        return verify_fields(model, shape, count, fields=fields, progress=lambda done: report(done, count))
 
 
 def _as_json(args: "Namespace", fields: "Fields", verification: "Verification | None") -> dict[str, Any]:

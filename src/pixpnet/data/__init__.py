@@ -1,6 +1,7 @@
 """Images with parts, honest splits and the paper's augmentation (App. E, App. J)."""
 
 import pixpnet._torchvision  # noqa: F401  before anything below imports torchvision
+from pixpnet.box import Box
 from pixpnet.data.augmentation import Augmentation, Draw, draw, view_generator
 from pixpnet.data.batch import Batch, collate
 from pixpnet.data.catalogue import Catalogue, Entry
@@ -13,7 +14,7 @@ from pixpnet.data.locked import LockedSplit, Opening, record_in
 from pixpnet.data.preprocessing import Preprocessing, preprocess
 from pixpnet.data.reader import read_sample
 from pixpnet.data.registry import DataSpec, guess_spec, open_data, parse_spec
-from pixpnet.data.sample import Box, Sample
+from pixpnet.data.sample import Sample
 from pixpnet.data.splits import folds, take
 from pixpnet.data.statistics import Statistics, statistics_of
 from pixpnet.data.steps import step_by_step, stock_pipeline

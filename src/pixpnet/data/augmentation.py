@@ -93,17 +93,11 @@ def draw(augmentation: Augmentation, generator: np.random.Generator) -> Draw:
     whether, amounts = generator.random(6), generator.random(13)
     low, high = augmentation.blur_sigma
     inward = amounts[5:].reshape(4, 2) * augmentation.perspective_scale / 2
-    corners = tuple(
-        (float(x * right), float(y * down)) for (x, y), (right, down) in zip(inward, _CORNERS, strict=True)
-    )
+    corners = tuple((float(x * right), float(y * down)) for (x, y), (right, down) in zip(inward, _CORNERS, strict=True))
     return Draw(
-        blur_sigma=float(low + (high - low) * amounts[0])
-        if whether[0] < augmentation.blur_probability
-        else None,
+        blur_sigma=float(low + (high - low) * amounts[0]) if whether[0] < augmentation.blur_probability else None,
         sharpen=bool(whether[1] < augmentation.sharpen_probability),
-        rotation=_either_way(
-            augmentation.max_rotation, amounts[1], whether[2] < augmentation.rotate_probability
-        ),
+        rotation=_either_way(augmentation.max_rotation, amounts[1], whether[2] < augmentation.rotate_probability),
         corners=corners if whether[3] < augmentation.perspective_probability else None,
         shear=_either_way(augmentation.max_shear, amounts[2], whether[4] < augmentation.shear_probability),
         flip=bool(whether[5] < augmentation.flip_probability),

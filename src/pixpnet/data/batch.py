@@ -63,14 +63,10 @@ class Batch:
 def collate(samples: Sequence[Sample]) -> Batch:
     """Stacks samples of one data set and one size."""
     masks = [sample.masks.as_subclass(Tensor) for sample in samples if sample.masks is not None]
-    boxes = [
-        sample.bounding_box[0].as_subclass(Tensor) for sample in samples if sample.bounding_box is not None
-    ]
+    boxes = [sample.bounding_box[0].as_subclass(Tensor) for sample in samples if sample.bounding_box is not None]
     for name, known in (("masks", len(masks)), ("boxes", len(boxes))):
         if known not in (0, len(samples)):
-            raise ValueError(
-                f"{known} of {len(samples)} samples have {name}; a data set has them for all or none"
-            )
+            raise ValueError(f"{known} of {len(samples)} samples have {name}; a data set has them for all or none")
     return Batch(
         images=torch.stack([sample.image.as_subclass(Tensor) for sample in samples]),
         labels=torch.tensor([sample.label for sample in samples]),

@@ -40,9 +40,7 @@ def cub_catalogue(root: Path, crop_to_box: bool = False) -> Catalogue:
     classes = {int(row[0]): row[1] for row in _rows(root, "classes.txt", 2)}
     class_of = {row[0]: int(row[1]) for row in _rows(root, "image_class_labels.txt", 2)}
     in_train = {row[0]: row[1] == "1" for row in _rows(root, "train_test_split.txt", 2)}
-    boxes = {
-        row[0]: _floats(row[1:], root, "bounding_boxes.txt") for row in _rows(root, "bounding_boxes.txt", 5)
-    }
+    boxes = {row[0]: _floats(row[1:], root, "bounding_boxes.txt") for row in _rows(root, "bounding_boxes.txt", 5)}
     points = _rows(root, "parts/parts.txt", 2)
     locations = _locations(root, [row[0] for row in points])
     labels = {number: label for label, number in enumerate(sorted(classes))}
@@ -89,9 +87,7 @@ def _locations(root: Path, points: Sequence[str]) -> dict[str, Annotation]:
     found: dict[str, Annotation] = {}
     for image, point, x, y, visible in _rows(root, "parts/part_locs.txt", 5):
         if point not in place:
-            raise DataError(
-                f"parts/part_locs.txt names the part {point}, which parts/parts.txt does not have"
-            )
+            raise DataError(f"parts/part_locs.txt names the part {point}, which parts/parts.txt does not have")
         annotation = found.setdefault(image, _nothing_seen(len(points)))
         annotation.keypoints[place[point]] = np.add(_floats((x, y), root, "parts/part_locs.txt"), 0.5)
         annotation.visible[place[point]] = visible == "1"
@@ -114,9 +110,7 @@ def _rows(root: Path, name: str, columns: int) -> list[list[str]]:
     rows = [line.split(maxsplit=columns - 1) for line in lines if line.strip()]
     for number, row in enumerate(rows, start=1):
         if len(row) != columns or not row[0].isdigit():
-            raise DataError(
-                f"{name}, line {number}: expected {columns} columns that start with an id, got {row}"
-            )
+            raise DataError(f"{name}, line {number}: expected {columns} columns that start with an id, got {row}")
     return rows
 
 

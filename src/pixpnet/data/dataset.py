@@ -144,9 +144,7 @@ def open_catalogue(catalogue: Catalogue, options: DataOptions, progress: Progres
 def divide(entries: Iterable[Entry], catalogue: Catalogue, options: DataOptions) -> Divided:
     """Puts entries into splits: the data set's own where it has them, the rest taken from train."""
     entries = tuple(entries)
-    train, val, test = (
-        tuple(entry for entry in entries if entry.split == split) for split in ("train", "val", "test")
-    )
+    train, val, test = (tuple(entry for entry in entries if entry.split == split) for split in ("train", "val", "test"))
     if "train" not in catalogue.decided:
         train, test = take(train, options.test_fraction, options.seed, "test")
     if "val" not in catalogue.decided:
@@ -165,9 +163,7 @@ def usable(entries: Iterable[Entry], facts: Mapping[str, FileFacts]) -> tuple[En
     return tuple(entry for entry in entries if entry.id not in facts or facts[entry.id].reason is None)
 
 
-def _decide(
-    found: tuple[object, ...], refuse: bool, error: Callable[[], DataError], notice: Callable[[], str]
-) -> None:
+def _decide(found: tuple[object, ...], refuse: bool, error: Callable[[], DataError], notice: Callable[[], str]) -> None:
     if not found:
         return
     if refuse:
@@ -179,6 +175,4 @@ def _refuse_empty_classes(catalogue: Catalogue, train: tuple[Entry, ...]) -> Non
     counts = Counter(entry.label for entry in train)
     empty = [name for label, name in enumerate(catalogue.class_names) if counts[label] == 0]
     if empty:
-        raise DataError(
-            f"{catalogue.name}: no usable training image in {', '.join(empty[:10])}: add some or remove it"
-        )
+        raise DataError(f"{catalogue.name}: no usable training image in {', '.join(empty[:10])}: add some or remove it")

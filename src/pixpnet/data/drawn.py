@@ -98,6 +98,5 @@ def birds_catalogue(birds: DrawnBirds) -> Catalogue:
 
 def _entries(split: Split, count: int, first: int) -> tuple[Entry, ...]:
     return tuple(
-        Entry(f"{split}/{number:06d}", number % len(SPECIES), split, index=first + number)
-        for number in range(count)
+        Entry(f"{split}/{number:06d}", number % len(SPECIES), split, index=first + number) for number in range(count)
     )

@@ -43,9 +43,7 @@ def folder_catalogue(root: Path) -> Catalogue:
     root = existing_folder(root)
     found = _Found()
     top = _folders(root, root, found)
-    splits = {
-        SPLIT_FOLDERS[folder.name.lower()]: folder for folder in top if folder.name.lower() in SPLIT_FOLDERS
-    }
+    splits = {SPLIT_FOLDERS[folder.name.lower()]: folder for folder in top if folder.name.lower() in SPLIT_FOLDERS}
     if "train" in splits:
         for split, folder in splits.items():
             _list_classes(folder, split, root, found)
@@ -60,9 +58,7 @@ def folder_catalogue(root: Path) -> Catalogue:
     class_names = _class_names(found)
     labels = {name: label for label, name in enumerate(class_names)}
     entries = tuple(
-        Entry(_id(path, root), labels[name], split, path)
-        for name, split, path in found.images
-        if name in labels
+        Entry(_id(path, root), labels[name], split, path) for name, split, path in found.images if name in labels
     )
     parts = _parts(root, entries)
     return Catalogue(
@@ -70,9 +66,7 @@ def folder_catalogue(root: Path) -> Catalogue:
         class_names=class_names,
         part_names=parts.part_names,
         point_parts=parts.point_parts,
-        entries=tuple(
-            replace(entry, annotation=parts.annotations.get(entry.id, NO_ANNOTATION)) for entry in entries
-        ),
+        entries=tuple(replace(entry, annotation=parts.annotations.get(entry.id, NO_ANNOTATION)) for entry in entries),
         reader=FileReader(),
         preprocessing=Preprocessing(),
         augmentation=Augmentation(),

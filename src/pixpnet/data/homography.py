@@ -41,9 +41,7 @@ def rotation(degrees: float, centre: tuple[float, float]) -> Matrix:
 
 def shearing(degrees: float, centre: tuple[float, float]) -> Matrix:
     """Slides rows sideways about a centre; a positive angle pushes what is above to the right."""
-    return _about(
-        centre, np.array([[1.0, -math.tan(math.radians(degrees)), 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-    )
+    return _about(centre, np.array([[1.0, -math.tan(math.radians(degrees)), 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]))
 
 
 def mirroring(width: float) -> Matrix:

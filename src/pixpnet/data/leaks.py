@@ -7,9 +7,7 @@ from pixpnet.data.errors import Leak
 from pixpnet.data.scan import FileFacts
 
 
-def find_leaks(
-    train: Iterable[Entry], test: Iterable[Entry], facts: Mapping[str, FileFacts]
-) -> tuple[Leak, ...]:
+def find_leaks(train: Iterable[Entry], test: Iterable[Entry], facts: Mapping[str, FileFacts]) -> tuple[Leak, ...]:
     """Test images whose pixels are also those of a training image.
 
     Args:
@@ -22,7 +20,5 @@ def find_leaks(
         if facts[entry.id].reason is None:
             first_with.setdefault(facts[entry.id].digest, entry.id)
     return tuple(
-        Leak(first_with[facts[entry.id].digest], entry.id)
-        for entry in test
-        if facts[entry.id].digest in first_with
+        Leak(first_with[facts[entry.id].digest], entry.id) for entry in test if facts[entry.id].digest in first_with
     )

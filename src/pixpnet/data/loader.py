@@ -165,11 +165,7 @@ def plain_loader(
 
 
 def _cached(reader: Reader, loading: Loading) -> Reader:
-    return (
-        CachedReader(reader, loading.cache_bytes // max(1, loading.workers))
-        if loading.cache_bytes
-        else reader
-    )
+    return CachedReader(reader, loading.cache_bytes // max(1, loading.workers)) if loading.cache_bytes else reader
 
 
 def _loader(

@@ -65,9 +65,7 @@ class LockedSplit:
             DataError: if the data set has no test split.
         """
         if not self.__entries:
-            raise DataError(
-                f"{self._name} has no test split: add a folder `test`, or set test_fraction above 0"
-            )
+            raise DataError(f"{self._name} has no test split: add a folder `test`, or set test_fraction above 0")
         if not reason.strip():
             raise ValueError("opening the test split needs a reason, e.g. reason='final evaluation'")
         ids = "\n".join(sorted(entry.id for entry in self.__entries))

@@ -85,13 +85,9 @@ def _table(rows: list[dict[str, str | None]], name: str, ids: set[str]) -> Parts
         else:
             points[file][part].append((x + 0.5, y + 0.5))  # the middle of the pixel
     part_names = tuple(sorted({part for parts in points.values() for part in parts}))
-    room = {
-        part: max(1, *(len(parts[part]) for parts in points.values() if part in parts)) for part in part_names
-    }
+    room = {part: max(1, *(len(parts[part]) for parts in points.values() if part in parts)) for part in part_names}
     point_parts = tuple(index for index, part in enumerate(part_names) for _ in range(room[part]))
-    annotations = (
-        {id_: _annotation(points.get(id_, {}), part_names, room) for id_ in ids} if part_names else {}
-    )
+    annotations = {id_: _annotation(points.get(id_, {}), part_names, room) for id_ in ids} if part_names else {}
     return PartsTable(part_names, point_parts, annotations, tuple(problems))
 
 

@@ -41,9 +41,7 @@ def resampled(
     return moved(sample, image, to_pixel, size)
 
 
-def moved(
-    sample: Sample, image: Float32[np.ndarray, "3 height width"], to_pixel: Matrix, size: int
-) -> Sample:
+def moved(sample: Sample, image: Float32[np.ndarray, "3 height width"], to_pixel: Matrix, size: int) -> Sample:
     """The sample with a new image and its annotations taken along by the same map."""
     canvas = (size, size)
     points = homography.transform_points(to_pixel, sample.keypoints.numpy().astype(np.float64))
@@ -116,9 +114,7 @@ def normalised(
     return result
 
 
-def _averaged_down(
-    pixels: Pixels, to_pixel: Matrix, size: int
-) -> tuple[UInt8[np.ndarray, "rows cols 3"], Matrix]:
+def _averaged_down(pixels: Pixels, to_pixel: Matrix, size: int) -> tuple[UInt8[np.ndarray, "rows cols 3"], Matrix]:
     """Brings a large file to between one and two source pixels per output pixel."""
     centre = np.array([[size / 2, size / 2], [size / 2 + 1, size / 2], [size / 2, size / 2 + 1]])
     spread = homography.transform_points(homography.inverse(to_pixel), centre)
@@ -137,9 +133,7 @@ def _between_centres(to_pixel: Matrix) -> Matrix:
     return homography.compose(back, homography.inverse(to_pixel), there)
 
 
-def _moved_box(
-    box: tv_tensors.BoundingBoxes, to_pixel: Matrix, size: int
-) -> tuple[float, float, float, float]:
+def _moved_box(box: tv_tensors.BoundingBoxes, to_pixel: Matrix, size: int) -> tuple[float, float, float, float]:
     """The upright box around the moved corners, cut to the image."""
     x0, y0, x1, y1 = box[0].tolist()
     corners = homography.transform_points(to_pixel, np.array([[x0, y0], [x1, y0], [x1, y1], [x0, y1]]))

@@ -9,7 +9,6 @@ which part each point belongs to.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -17,16 +16,8 @@ from jaxtyping import Bool, Float, Float64, Shaped
 from torch import Tensor
 from torchvision import tv_tensors
 
+from pixpnet.box import Box
 from pixpnet.data.homography import transform_points
-
-
-class Box(NamedTuple):
-    """A half-open box of whole pixels: `image[..., y0:y1, x0:x1]` is the crop."""
-
-    y0: int
-    x0: int
-    y1: int
-    x1: int
 
 
 @dataclass(frozen=True)
@@ -76,9 +67,7 @@ class Sample:
 
         A polygon and not a box, because an augmented image may be turned or sheared against its file.
         """
-        corners = np.array(
-            [[box.x0, box.y0], [box.x1, box.y0], [box.x1, box.y1], [box.x0, box.y1]], dtype=np.float64
-        )
+        corners = np.array([[box.x0, box.y0], [box.x1, box.y0], [box.x1, box.y1], [box.x0, box.y1]], dtype=np.float64)
         return transform_points(self.to_source.numpy(), corners)
 
 

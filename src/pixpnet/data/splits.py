@@ -80,9 +80,7 @@ def _by_class(entries: Iterable[Entry], seed: int, purpose: str) -> list[list[En
     members: dict[int, list[Entry]] = defaultdict(list)
     for entry in entries:
         members[entry.label].append(entry)
-    return [
-        sorted(members[label], key=lambda entry: _rank(entry.id, seed, purpose)) for label in sorted(members)
-    ]
+    return [sorted(members[label], key=lambda entry: _rank(entry.id, seed, purpose)) for label in sorted(members)]
 
 
 def _rank(id_: str, seed: int, purpose: str) -> tuple[bytes, str]:

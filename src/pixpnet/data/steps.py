@@ -24,9 +24,7 @@ from pixpnet.data.sample import Sample, inside
 _BILINEAR = InterpolationMode.BILINEAR
 
 
-def step_by_step(
-    sample: Sample, draw: Draw, preprocessing: Preprocessing, augmentation: Augmentation
-) -> Sample:
+def step_by_step(sample: Sample, draw: Draw, preprocessing: Preprocessing, augmentation: Augmentation) -> Sample:
     """The view that `pixpnet.data.fused.augment` gives for the same choices, resampled at every step."""
     size = preprocessing.resized(sample.size)
     carried: dict[str, Any] = {
@@ -43,23 +41,18 @@ def step_by_step(
         carried = {name: F.rotate(item, angle, interpolation=_mode(item)) for name, item in carried.items()}
     if draw.corners is not None:
         start, end = image_corners(size).tolist(), moved_corners(size, draw.corners).tolist()
-        carried = {
-            name: F.perspective(item, start, end, interpolation=_mode(item)) for name, item in carried.items()
-        }
+        carried = {name: F.perspective(item, start, end, interpolation=_mode(item)) for name, item in carried.items()}
     if draw.shear is not None:
         shear = [draw.shear, 0.0]
         carried = {
-            name: F.affine(item, 0.0, [0, 0], 1.0, shear, interpolation=_mode(item))
-            for name, item in carried.items()
+            name: F.affine(item, 0.0, [0, 0], 1.0, shear, interpolation=_mode(item)) for name, item in carried.items()
         }
     if draw.flip:
         carried = {name: _flipped(item) for name, item in carried.items()}
     left, top = draw.crop_corner(size, preprocessing.crop)
     side, new = preprocessing.crop, [preprocessing.size] * 2
     carried = {name: F.crop(item, top, left, side, side) for name, item in carried.items()}
-    carried = {
-        name: F.resize(item, new, interpolation=_mode(item), antialias=True) for name, item in carried.items()
-    }
+    carried = {name: F.resize(item, new, interpolation=_mode(item), antialias=True) for name, item in carried.items()}
     image = F.to_dtype(carried["image"], torch.float32, scale=True)
     carried["image"] = F.normalize(image, list(preprocessing.mean), list(preprocessing.std))
     to_pixel = view_to_pixel(size, draw, preprocessing) @ source_to_resized(sample.size, preprocessing)
@@ -98,11 +91,7 @@ def stock_pipeline(
             ),
             v2.RandomAdjustSharpness(augmentation.sharpness, augmentation.sharpen_probability),
             v2.RandomApply(
-                [
-                    v2.RandomRotation(
-                        [-augmentation.max_rotation, augmentation.max_rotation], interpolation=turning
-                    )
-                ],
+                [v2.RandomRotation([-augmentation.max_rotation, augmentation.max_rotation], interpolation=turning)],
                 augmentation.rotate_probability,
             ),
             v2.RandomPerspective(augmentation.perspective_scale, augmentation.perspective_probability),

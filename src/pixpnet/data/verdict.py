@@ -130,9 +130,7 @@ def _coverage(catalogue: Catalogue, facts: Mapping[str, FileFacts]) -> tuple[Par
         visible = np.stack([sample.visible.numpy() for sample in samples])
     else:
         entries = usable(catalogue.entries, facts)
-        visible = np.array([entry.annotation.visible for entry in entries]).reshape(
-            -1, len(catalogue.point_parts)
-        )
+        visible = np.array([entry.annotation.visible for entry in entries]).reshape(-1, len(catalogue.point_parts))
     point_parts = np.array(catalogue.point_parts)
     return tuple(
         PartCoverage(name, float(visible[:, point_parts == part].any(axis=1).mean()) if len(visible) else 0.0)

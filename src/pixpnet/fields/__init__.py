@@ -1,9 +1,10 @@
 """Exact receptive fields of any network: trace a module, one rule for each operation, ask the result."""
 
+from pixpnet.box import Box
 from pixpnet.fields.errors import UnsupportedOperation
 from pixpnet.fields.field import Field
 from pixpnet.fields.fields import Fields, UnknownLayer, receptive_fields
-from pixpnet.fields.region import Box, Region
+from pixpnet.fields.region import Region
 from pixpnet.fields.rules.registry import Call, rule
 from pixpnet.fields.sources import Sources
 

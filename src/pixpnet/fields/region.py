@@ -5,24 +5,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise, product
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from pixpnet.box import Box
 from pixpnet.fields import bits
-
-
-class Box(NamedTuple):
-    """A half-open box of pixels: ``image[..., y0:y1, x0:x1]`` is the crop."""
-
-    y0: int
-    x0: int
-    y1: int
-    x1: int
-
 
 # For an input with one or three axes a box is a plain tuple, all starts before all stops.
 AnyBox = Box | tuple[int, ...]

@@ -40,9 +40,7 @@ _OVERLAY_SIDE = 240  # about the pixels of a panel, so that outlines are thin an
 _LEGEND_ROW = 10
 
 
-def contact_sheet(
-    data: DataSet, entries: Sequence[Entry], augmentation: Augmentation, views: int, seed: int
-) -> Figure:
+def contact_sheet(data: DataSet, entries: Sequence[Entry], augmentation: Augmentation, views: int, seed: int) -> Figure:
     """Draws one row per image: the file, what the network sees at test time, and augmented views.
 
     Args:
@@ -65,9 +63,7 @@ def contact_sheet(
             shown.append(augment(source, choices, data.preprocessing, augmentation))
         for axis, sample in zip(axes, shown, strict=True):
             _panel(axis, sample, data)
-        axes[0].set_title(
-            data.class_names[entry.label], fontsize=9, color=_INK, fontweight="bold", loc="left"
-        )
+        axes[0].set_title(data.class_names[entry.label], fontsize=9, color=_INK, fontweight="bold", loc="left")
         if number == 0:
             for axis, title in zip(axes[1:], ["test time", *["augmented"] * views], strict=True):
                 axis.set_title(title, fontsize=9, color=_INK, loc="left")
@@ -119,9 +115,7 @@ def _panel(axis: Axes, sample: Sample, data: DataSet) -> None:
         frame = Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, edgecolor="white", linewidth=1.0)
         frame.set_path_effects([patheffects.withStroke(linewidth=2.2, foreground=_INK)])
         axis.add_patch(frame)
-    for (x, y), seen, part in zip(
-        sample.keypoints.tolist(), sample.visible.tolist(), data.point_parts, strict=True
-    ):
+    for (x, y), seen, part in zip(sample.keypoints.tolist(), sample.visible.tolist(), data.point_parts, strict=True):
         if seen:
             colour, shape = _style(part)
             axis.plot(x, y, shape, color=colour, markersize=6, markeredgecolor="white", markeredgewidth=1.6)
@@ -154,9 +148,7 @@ def _overlay(sample: Sample) -> Float32[np.ndarray, "height width 4"]:
 
 def _legend_entry(part: int, name: str) -> Line2D:
     colour, shape = _style(part)
-    return Line2D(
-        [], [], color=colour, marker=shape, linestyle="", markersize=6, markeredgecolor=_INK, label=name
-    )
+    return Line2D([], [], color=colour, marker=shape, linestyle="", markersize=6, markeredgecolor=_INK, label=name)
 
 
 def _style(part: int) -> tuple[str, str]:

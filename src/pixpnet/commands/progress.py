@@ -1,0 +1,19 @@
+"""A progress bar with the time left, on a terminal; nothing where nobody looks."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@contextmanager
+def progress_bar(console: "Console", task: str) -> "Iterator[Callable[[int, int], None]]":
+    """Yields a function to call with how much is done, of how much."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        handle = bar.add_task(task, total=None)
+        yield lambda done, total: bar.update(handle, completed=done, total=total)

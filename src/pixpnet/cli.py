@@ -5,7 +5,7 @@ from argparse import SUPPRESS, Action
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace
+from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace, set_parsing_settings
 
 from pixpnet.commands import data, demo, fields
 
@@ -42,6 +42,7 @@ _GROUPS = {"data": "look at data sets before training on them"}
 
 def build_parser() -> ArgumentParser:
     """The parser of all commands; importing torch is none of its business."""
+    set_parsing_settings(add_print_completion_argument=True)  # --print_completion shtab-bash and others
     parser = ArgumentParser(
         prog="pixpnet",
         description="Pixel-grounded prototypical part networks: image classifiers whose explanations show "
@@ -81,11 +82,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("\nstopped\n")
         return 130
-    except (ValueError, LookupError, NotImplementedError, OSError) as error:
+    except (ValueError, LookupError, RuntimeError, OSError) as error:
         # What a person can mend: the message says how. Anything else is a bug and keeps its traceback.
-        sys.stderr.write(f"error: {error}\n")
-        for note in getattr(error, "__notes__", ()):
-            sys.stderr.write(f"{note}\n")
+        notes = getattr(error, "__notes__", [])
+        if type(error) is RuntimeError and not notes:
+            raise
+        sys.stderr.write("\n".join([f"error: {error}", *notes]) + "\n")
         return 1
 
 

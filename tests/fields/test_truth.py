@@ -2,6 +2,7 @@
 
 import copy
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -103,6 +104,27 @@ def test_control_flow_that_depends_on_constants_is_followed() -> None:
         return x.roll(int(steps[2]), 3) if steps.sum() > 2 else x
 
     assert px.receptive_fields(Call(constant), (1, 4, 4))[""].boxes(0, 0) == [(0, 2, 1, 3)]
+
+
+@pytest.mark.parametrize(
+    "pick",
+    [
+        lambda x: x[:, :, [3, 1]],
+        lambda x: x[:, :, (3, 1)],
+        lambda x: x[:, :, np.array([3, 1])],
+        lambda x: x[:, :, torch.tensor([3, 1], device=x.device)],
+        lambda x: x[:, :, x.new_tensor([3, 1], dtype=torch.long)],
+        lambda x: x[:, :, torch.as_tensor([3, 1], device=x.device)],
+        lambda x: x[:, :, torch.arange(3, 0, -2, device=x.device)],
+        lambda x: x[:, :, [False, True, False, True]].flip(2),
+        lambda x: torch.index_select(x, 2, torch.tensor([3, 1], device=x.device)),
+        lambda x: x.index_put((torch.tensor(0), torch.tensor(0), torch.tensor([0, 1])), x[0, 0, [3, 1]])[:, :, :2],
+    ],
+)
+def test_indices_written_as_literals_keep_their_values(pick: object) -> None:
+    field = px.receptive_fields(Call(pick), (1, 4, 4))[""]
+    assert field.boxes(0, 2) == [(3, 2, 4, 3)]
+    assert field.boxes(1, 2) == [(1, 2, 2, 3)]
 
 
 def test_a_by_product_without_a_field_cannot_be_used_unnoticed() -> None:

@@ -16,11 +16,13 @@ def add_arguments(parser: "ArgumentParser") -> None:
 
 
 def run(args: "Namespace") -> int:
-    """Shows the fields of a network as a table and a picture, and checks them against the real network."""
+    """Shows the fields of a network, checks them against the real one, and draws birds to train on."""
     from pixpnet import zoo
+    from pixpnet.data import DataOptions, DrawnBirds, open_data
     from pixpnet.fields import receptive_fields
     from pixpnet.fields.table import FieldTable, percent
     from pixpnet.fields.verify import verify_fields
+    from pixpnet.views.contact_sheet import contact_sheet, one_per_class
     from pixpnet.views.field_figure import save_field_figure
 
     model = zoo.build(MODEL)
@@ -40,5 +42,10 @@ def run(args: "Namespace") -> int:
     args.out.mkdir(parents=True, exist_ok=True)
     picture = args.out / "fields.png"
     save_field_figure(fields, picture, title=MODEL, layer=LAYER)
-    say(f"The picture of it: {picture}\n")
+    say(f"The picture of it: {picture}\n\n")
+    say("Drawing birds to train on, with their parts, before and after augmentation ...\n")
+    birds = open_data("birds", DataOptions(birds=DrawnBirds(size=SIZE, train=12 * 12, test=12 * 2)))
+    sheet = args.out / "birds.png"
+    contact_sheet(birds, one_per_class(birds, 6), birds.augmentation, views=3, seed=0).savefig(sheet, dpi=110)
+    say(f"The contact sheet: {sheet}\n")
     return 0 if verification.passed else 1

@@ -19,6 +19,7 @@ from torch.utils._pytree import tree_flatten_with_path
 from pixpnet.fields import rules as _fill_the_table  # noqa: F401
 from pixpnet.fields.constants import Constants
 from pixpnet.fields.errors import UnknownValue, UnsupportedOperation
+from pixpnet.fields.literals import KeepLiterals
 from pixpnet.fields.rules.registry import VIEWS, Call, View, find_rule, functional_form
 from pixpnet.fields.shell import make_shell
 from pixpnet.fields.shortcuts import SHORTCUTS
@@ -50,7 +51,7 @@ def trace(model: nn.Module, input_shape: tuple[int, ...]) -> list[Layer]:
     pixels = torch.empty((1, *input_shape), dtype=_dtype(model), device=META)
     tracer.follow(pixels, _Memory(Sources.of_input((1, *input_shape), space)))
     try:
-        with torch.no_grad(), tracer:
+        with torch.no_grad(), tracer, KeepLiterals():
             shell(pixels)
     except Exception as error:
         error.add_note(

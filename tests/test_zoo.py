@@ -1,0 +1,50 @@
+"""Names to networks, and the paper's names for layers."""
+
+import pytest
+import torch
+
+from pixpnet import UnknownModel, zoo
+
+
+def test_the_paper_has_21_architectures_and_all_can_be_built() -> None:
+    assert len(zoo.PAPER_LAYERS) == 21
+    for name in zoo.PAPER_LAYERS:
+        assert not zoo.build(name, device="meta").training
+
+
+def test_a_network_on_the_meta_device_has_no_values() -> None:
+    assert all(p.is_meta for p in zoo.build("vgg16", device="meta").parameters())
+    # RegNet computes with tensors while it is built, which the meta device cannot do.
+    assert all(p.is_meta for p in zoo.build("regnet_y_400mf", device="meta").parameters())
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [
+        ("squeezenet1_0", {"conv1": "0", "maxpool1": "2", "maxpool2": "6", "maxpool3": "11"}),
+        ("squeezenet1_1", {"conv1": "0", "maxpool1": "2", "maxpool2": "5", "maxpool3": "8"}),
+        ("vgg16", {"conv1": "1", "maxpool1": "4", "maxpool4": "23", "maxpool5": "30"}),
+        ("vgg16_bn", {"conv1": "2", "maxpool1": "6", "maxpool5": "43"}),
+        ("densenet121", {"conv0": "conv0", "denseblock2": "denseblock2", "norm5": "norm5"}),
+    ],
+)
+def test_the_papers_names_stand_for_the_layers_it_means(model: str, names: dict[str, str]) -> None:
+    found = zoo.paper_names(zoo.build(model, device="meta"))
+    assert {name: found[name] for name in names} == {name: f"features.{path}" for name, path in names.items()}
+
+
+def test_squeezenets_final_convolution_is_in_its_classifier() -> None:
+    assert zoo.paper_names(zoo.build("squeezenet1_0", device="meta"))["final_conv"] == "classifier.1"
+
+
+def test_own_networks_and_those_without_other_names_have_none() -> None:
+    assert zoo.paper_names(torch.nn.Conv2d(1, 1, 1)) == {}
+    assert zoo.paper_names(zoo.build("resnet18", device="meta")) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("resnet17", "resnet18"), ("timm:resnett50", "resnet50"), ("os:nope", "no callable")]
+)
+def test_unknown_names_get_the_nearest(name: str, says: str) -> None:
+    with pytest.raises(UnknownModel, match=says):
+        zoo.build(name)

@@ -30,11 +30,13 @@ check: $(STAMP)  ## format, lint, types and the import contract, without the tes
 test: check  ## everything that must hold before a change lands
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-test-slow: $(STAMP)  ## the wide comparison with the probe over timm's models: half an hour
+test-slow: $(STAMP)  ## what takes minutes: the probe on timm's families, and on every pixel of Inception
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n 2 --dist worksteal
 
 bench: $(STAMP)  ## speed, as ratios measured side by side in one run
 	$(BIN)/python benchmarks/fields.py
+	$(BIN)/python benchmarks/birds.py
+	$(BIN)/python benchmarks/loading.py || test $$? -eq 2  # 2: the pictures it needs are not here, which it says
 
 format: $(STAMP)  ## put the code in its standard form
 	$(BIN)/ruff format .

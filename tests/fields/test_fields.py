@@ -231,6 +231,14 @@ def test_sizes_and_strides_are_those_of_the_textbook() -> None:
         assert fields[str(position)].stride == (jump, jump)
 
 
+def test_the_stride_is_right_where_nearly_every_field_is_clipped() -> None:
+    fields = px.receptive_fields("resnet18", (3, 224, 224))
+    assert [fields[f"layer{k}"].stride for k in (1, 2, 3)] == [(4, 4), (8, 8), (16, 16)]
+    # Of the seven cells in a row of layer4, no two neighbours end inside the image on the same side.
+    assert fields["layer4"].stride == (None, None)
+    assert fields["avgpool"].stride == (None, None)
+
+
 @settings(max_examples=60)
 @given(st.data())
 def test_areas_of_overlapping_products_agree_with_counting(data: st.DataObject) -> None:

@@ -71,8 +71,8 @@ class Field:
 
     @cached_property
     def stride(self) -> tuple[float | None, ...]:
-        """The step in pixels from one cell's hull to the next, down and across; None where there is no next."""
-        return tuple(None if self.sees_everything else _step(spans) for spans in self._spans)
+        """The step in pixels from one cell's hull to the next, down and across; None where no two can be compared."""
+        return tuple(_step(spans, length) for spans, length in zip(self._spans, self.space, strict=True))
 
     # The field of one cell ---------------------------------------------------------------------------------
 
@@ -211,13 +211,14 @@ def _within(index: int, size: int, dim: int) -> int:
     return index % size
 
 
-def _step(spans: np.ndarray) -> float | None:
-    """The commonest step between neighbouring hulls, preferring those that the border does not clip."""
-    axes = [axis for axis, size in enumerate(spans.shape[:-1]) if size > 1]
-    if len(axes) != 1:
+def _step(spans: np.ndarray, length: int) -> float | None:
+    """The commonest step between neighbouring hulls, by those of their sides that the border does not clip."""
+    if sum(size > 1 for size in spans.shape[:-1]) != 1:
         return None
-    pairs = spans.reshape(-1, 2)
-    whole = pairs[:, 1] - pairs[:, 0] == (pairs[:, 1] - pairs[:, 0]).max()
-    steps = (pairs[1:].sum(1) - pairs[:-1].sum(1)) / 2
-    inner = steps[whole[1:] & whole[:-1]]
-    return float(Counter((inner if len(inner) else steps).tolist()).most_common(1)[0][0])
+    start, stop = spans.reshape(-1, 2).T
+    left, right = (start > 0), (stop < length) & (stop > start)
+    steps = [
+        *np.diff(start)[left[1:] & left[:-1]].tolist(),
+        *np.diff(stop)[right[1:] & right[:-1]].tolist(),
+    ]
+    return float(Counter(steps).most_common(1)[0][0]) if steps else None

@@ -1,6 +1,7 @@
 """What a person sees: the verdict, the contact sheet, and how fast help comes."""
 
 import argparse
+import inspect
 import subprocess
 import sys
 from collections.abc import Callable
@@ -128,7 +129,8 @@ def test_arguments_match_the_functions() -> None:
         parser = argparse.ArgumentParser()
         add(parser)
         arguments = vars(parser.parse_args(["somewhere"]))
-        defaults = dict(zip(list(arguments)[1:], function.__defaults__ or (), strict=True))
+        parameters = inspect.signature(function).parameters
+        defaults = {name: parameter.default for name, parameter in list(parameters.items())[1:]}
         assert arguments == {"path": "somewhere", **defaults}
 
 

@@ -32,6 +32,20 @@ class Apply(nn.Module):
         return f"{self.name} {getattr(self.step, 'keywords', '')}"
 
 
+class InSinglePrecision(nn.Module):
+    """Interpolation as networks run it: in double precision, ties are read differently from build to build."""
+
+    def __init__(self, keywords: dict) -> None:
+        super().__init__()
+        self.keywords = keywords
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.interpolate(x.float(), **self.keywords).double()
+
+    def extra_repr(self) -> str:
+        return str(self.keywords)
+
+
 class Branches(nn.Module):
     """Two chains on the same input, joined."""
 
@@ -143,7 +157,7 @@ def interpolate(draw: Draw, x: Tensor) -> Step:
     else:
         options["scale_factor"] = pick(draw, 0.4, 0.5, 0.7, 1.3, 1.5, 2.0, 3.0)
         options["recompute_scale_factor"] = flag(draw) or None
-    return partial(F.interpolate, **options)
+    return InSinglePrecision(options)
 
 
 def shuffle(draw: Draw, x: Tensor) -> Step:

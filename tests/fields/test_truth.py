@@ -79,6 +79,13 @@ def test_batch_norm_reads_nothing_more_in_eval_mode_and_everything_in_training_m
     assert norm.num_batches_tracked == 0
 
 
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic", "area"])
+@pytest.mark.parametrize("factor", [0.4, 1.3, 2.0, 3.0, 7.0])
+def test_interpolation_reads_what_single_precision_reads_also_on_ties(mode: str, factor: float) -> None:
+    network = nn.Sequential(nn.Conv2d(1, 1, 1), nn.Upsample(scale_factor=factor, mode=mode))
+    assert verify_fields(network, (1, 5, 6), 30).passed
+
+
 def test_an_operation_without_a_rule_raises_and_says_what_to_do() -> None:
     network = nn.Sequential(nn.Conv2d(1, 1, 3), Call(lambda x: F.fractional_max_pool2d(x, 2, output_size=2)))
     with pytest.raises(px.UnsupportedOperation) as raised:

@@ -10,11 +10,14 @@ import copy
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 Pixel = tuple[int, ...]
@@ -80,10 +83,11 @@ def probe(
     """
     if any(parameter.is_meta for parameter in model.parameters()):
         raise ValueError("the probe runs the network for real, but its parameters are on the meta device")
+    precision = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.get_default_dtype())
     twin = copy.deepcopy(model).double()
     generator = torch.Generator().manual_seed(seed)
     image = torch.randn((1, *input_shape), generator=generator, dtype=torch.float64)
-    with _watched(twin) as outputs, _plain_kernels():
+    with _watched(twin) as outputs, _plain_kernels(), _InterpolateIn(precision):
         twin(image)
         for path, calls in outputs.items():
             if any(tensor.isnan().any() for tensors in calls for tensor in tensors):
@@ -123,6 +127,19 @@ def _one_of(tensor: Tensor, position: int, count: int, path: str) -> Tensor:
     if tensor.shape[0] != count:
         raise ValueError(f"'{path}' does not keep the batch first ({tuple(tensor.shape)}); probe it with batch=1")
     return tensor[position]
+
+
+class _InterpolateIn(TorchFunctionMode):
+    """Interpolates in the model's own precision: on ties, a rounding error decides which pixels are read."""
+
+    def __init__(self, precision: torch.dtype) -> None:
+        super().__init__()
+        self.precision = precision
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is not F.interpolate or args[0].dtype != torch.float64:
+            return func(*args, **(kwargs or {}))
+        return func(args[0].to(self.precision), *args[1:], **(kwargs or {})).double()
 
 
 @contextmanager

@@ -2,7 +2,8 @@
 
 The positions are computed as torch computes them, in the precision it uses, since a rounding error decides
 which neighbours are read where an output falls exactly on an input position. A tap that is read with weight
-0 is read all the same.
+0 is read all the same. In single precision this is what torch's CPU kernels do, size by size. In double
+precision they round differently from one build to the next, and such a tie may be read from the other side.
 """
 
 from typing import Any
@@ -83,10 +84,10 @@ def _scale(call: Call, axis: int, axes: int, size: int, out: int, real: type[np.
 
 def _nearest_taps(size: int, out: int, scale: Any, aligned: bool, offset: float) -> Taps:
     index = np.arange(out).astype(type(scale))
-    # torch takes two shortcuts here, which agree with the formula but for its rounding.
-    if out == size:
+    # For "nearest" torch takes two shortcuts, which a given scale factor would not lead to.
+    if offset == 0.0 and out == size:
         position = np.arange(out)
-    elif out == 2 * size and offset == 0.0:
+    elif offset == 0.0 and out == 2 * size:
         position = np.arange(out) // 2
     else:
         position = np.floor((index + type(scale)(offset)) * scale).astype(np.int64)
@@ -94,8 +95,13 @@ def _nearest_taps(size: int, out: int, scale: Any, aligned: bool, offset: float)
 
 
 def _source_position(out: int, scale: Any, aligned: bool) -> np.ndarray:
-    index = np.arange(out).astype(type(scale))
-    return np.asarray(index * scale if aligned else (index + type(scale)(0.5)) * scale - type(scale)(0.5))
+    real, index = type(scale), np.arange(out).astype(type(scale))
+    if aligned:
+        return np.asarray(index * scale)
+    if real is np.float32:
+        # torch's kernels multiply and subtract in one step with one rounding; double precision does that here.
+        return np.asarray((np.float64(scale) * (np.arange(out) + 0.5) - 0.5).astype(np.float32))
+    return np.asarray((index + 0.5) * scale - 0.5)
 
 
 def _linear_taps(size: int, out: int, scale: Any, aligned: bool) -> Taps:

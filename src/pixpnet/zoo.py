@@ -77,6 +77,8 @@ def _build_timm(name: str) -> nn.Module:
 
 
 def _build_own(path: str, attribute: str) -> nn.Module:
+    if not path or not attribute:
+        raise UnknownModel(f"'{path}:{attribute}' should be module.path:callable, such as my.networks:build")
     try:
         module = importlib.import_module(path)
     except ModuleNotFoundError as error:
@@ -86,7 +88,10 @@ def _build_own(path: str, attribute: str) -> nn.Module:
     builder = getattr(module, attribute, None)
     if not callable(builder):
         raise UnknownModel(f"'{path}' has no callable '{attribute}'{_nearest(attribute, dir(module))}")
-    model = builder() if not isinstance(builder, nn.Module) else builder
+    try:
+        model = builder if isinstance(builder, nn.Module) else builder()
+    except TypeError as error:
+        raise UnknownModel(f"'{path}:{attribute}' must be callable without arguments: {error}") from error
     if not isinstance(model, nn.Module):
         raise UnknownModel(f"'{path}:{attribute}' gave a {type(model).__name__}; a torch.nn.Module is needed")
     return model

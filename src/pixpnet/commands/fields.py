@@ -47,8 +47,10 @@ def run(args: "Namespace") -> int:
     from pixpnet.fields import receptive_fields
 
     sys.path.insert(0, str(Path.cwd()))  # so that module.path:callable finds a person's own code
-    if len(args.size) > 2:
-        raise ValueError(f"--size takes one number or height and width, not {len(args.size)} numbers")
+    if args.verify < 0:
+        raise ValueError(f"--verify {args.verify}: the number of pixels to check cannot be negative")
+    if len(args.size) > 2 or min(args.size) < 1:
+        raise ValueError(f"--size takes one number or height and width, each at least 1, not {args.size}")
     height, width = args.size[0], args.size[-1]
     shape = (args.channels, height, width)
     # The probe runs the network for real; without it, the network needs no weights.
@@ -56,6 +58,10 @@ def run(args: "Namespace") -> int:
     fields = receptive_fields(model, shape)
     if args.at is not None:
         fields[args.at]  # an unknown layer should be said before anything is done
+    if args.out is not None:
+        from pixpnet.views.field_figure import check_path, save_field_figure
+
+        check_path(args.out)
     verification = None
     if args.verify:
         verification = _verify(model, shape, fields, args.verify, quiet=args.json)
@@ -66,8 +72,6 @@ def run(args: "Namespace") -> int:
     else:
         sys.stdout.write(describe(args.at, fields[args.at]) + "\n")
     if args.out is not None:
-        from pixpnet.views.field_figure import save_field_figure
-
         save_field_figure(fields, args.out, title=args.model, layer=args.at)
         if not args.json:
             sys.stdout.write(f"picture: {args.out}\n")

@@ -6,11 +6,13 @@ is the *value* of a constant; so results of constants of known value are compute
 are small. Floating-point parameters count as unknown: what a network reads must not hang on its weights.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch._ops import OpOverload
+from torch.utils import _pytree as pytree
 
 META = torch.device("meta")
 # Above this size nobody indexes with it, and computing it might take time.
@@ -23,8 +25,12 @@ class Constants:
     def __init__(self) -> None:
         self._stand_ins: dict[int, tuple[Tensor, Tensor]] = {}
         self._values: dict[int, tuple[Tensor, Tensor]] = {}
+        self._made: dict[int, Tensor] = {}  # everything on the meta device that is known to be a constant
         self._borrowed: set[int] = set()  # storages that belong to the model: never to be written to
         self._lost: set[int] = set()  # storages whose values are no longer known
+
+    def __contains__(self, tensor: Tensor) -> bool:
+        return id(tensor) in self._made
 
     def stand_in(self, tensor: Tensor) -> Tensor:
         """A tensor on the meta device in place of a real one; meta tensors stay as they are."""
@@ -33,12 +39,23 @@ class Constants:
         if id(tensor) not in self._stand_ins:
             made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=META)
             self._stand_ins[id(tensor)] = (tensor, made)
-            is_weight = isinstance(tensor, nn.Parameter) and tensor.dtype.is_floating_point
-            if not is_weight and tensor.numel() <= LARGEST:
+            self._made[id(made)] = made
+            if not (isinstance(tensor, nn.Parameter) and tensor.dtype.is_floating_point):
                 real = tensor.detach()
                 self._values[id(made)] = (made, real)
                 self._borrowed.add(_storage(real))
         return self._stand_ins[id(tensor)][1]
+
+    def replace(self, tensor: Tensor) -> Tensor:
+        """A stand-in for a tensor of the model that still is a parameter, if it was one."""
+        made = self.stand_in(tensor)
+        if isinstance(tensor, nn.Parameter):
+            wrapped = nn.Parameter(made, requires_grad=False)
+            if id(made) in self._values:
+                self._values[id(wrapped)] = (wrapped, self._values[id(made)][1])
+            made = wrapped
+        self._made[id(made)] = made  # also where the model lives on the meta device itself
+        return made
 
     def value(self, tensor: Tensor) -> Tensor | None:
         """The values of a constant, or None where they are not known."""
@@ -77,48 +94,84 @@ class Constants:
         """Boolean masks of known value as positions, since the shape of the result depends on them."""
         indices: list[Tensor | None] = []
         for index in args[1]:
-            value = self.value(index) if index is not None and index.dtype == torch.bool else None
+            is_mask = index is not None and index.dtype in (torch.bool, torch.uint8)
+            value = self.value(index) if is_mask else None
             indices += [index] if value is None else [self.stand_in(place) for place in value.nonzero(as_tuple=True)]
         return (args[0], indices, *args[2:])
 
     def evaluate(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Runs an operation on constants only: on stand-ins, and for real where all values are known."""
+        values = {id(t): self.value(t) for t in tensors_in(args, kwargs)}
+        written = [t for t in written_by(func, args, kwargs) if isinstance(t, Tensor)]
+        known = (
+            func not in _UNPREDICTABLE
+            and torch.Tag.nondeterministic_seeded not in func.tags
+            and all(value is not None for value in values.values())
+            and not any(_storage(values[id(t)]) in self._borrowed for t in written)
+        )
+        if not known:
+            for tensor in written:
+                self.forget(tensor)
+        if known and torch.Tag.dynamic_output_shape in func.tags:
+            real = self._run(func, args, kwargs, values)
+            return pytree.tree_map_only(Tensor, self._adopt, real)
         result = func(*args, **kwargs)
-        if torch.Tag.nondeterministic_seeded in func.tags or "empty" in func._schema.name:
-            return result
         made = list(result) if isinstance(result, (list, tuple)) else [result]
-        if any(not isinstance(item, Tensor) or item.numel() > LARGEST for item in made):
-            return result
-        values = {id(t): self.value(t) for t in _flat_tensors(args, kwargs)}
-        if any(value is None for value in values.values()):
-            if func._schema.is_mutable:
-                self.forget(args[0])
-            return result
-        if func._schema.is_mutable and _storage(values[id(args[0])]) in self._borrowed:
-            self.forget(args[0])
-            return result
-        real_args = tuple(_swap(item, values) for item in args)
+        self._made.update((id(item), item) for item in made if isinstance(item, Tensor))
+        is_view = bool(made) and func.is_view
+        if known and all(isinstance(t, Tensor) and (is_view or t.numel() <= LARGEST) for t in made):
+            real = self._run(func, args, kwargs, values)
+            for stand_in, value in zip(made, real if isinstance(real, (list, tuple)) else [real], strict=True):
+                self._values[id(stand_in)] = (stand_in, value)
+        elif known:
+            for tensor in written:
+                self.forget(tensor)
+        return result
+
+    def _adopt(self, real: Tensor) -> Tensor:
+        """A stand-in for a tensor that we made ourselves, so that it may be written to."""
+        made = self.stand_in(real)
+        self._borrowed.discard(_storage(real))
+        return made
+
+    def _run(
+        self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], values: dict[int, Tensor | None]
+    ) -> Any:
         real_kwargs = {name: _swap(item, values) for name, item in kwargs.items()}
         if "device" in real_kwargs:
             real_kwargs["device"] = torch.device("cpu")
-        real = func(*real_args, **real_kwargs)
-        for stand_in, value in zip(made, real if isinstance(real, (list, tuple)) else [real], strict=True):
-            self._values[id(stand_in)] = (stand_in, value)
-        return result
+        return func(*(_swap(item, values) for item in args), **real_kwargs)
 
 
-_INDEXED = (torch.ops.aten.index.Tensor, torch.ops.aten.index_put.default, torch.ops.aten.index_put_.default)
+aten = torch.ops.aten
+_INDEXED = (aten.index.Tensor, aten.index_put.default, aten.index_put_.default)
+# Memory as it happens to be, and operations that write to arguments without saying so in their schema.
+_UNPREDICTABLE = {
+    *(aten.empty.memory_format, aten.empty_like.default, aten.empty_strided.default, aten.new_empty.default),
+    *(aten.new_empty_strided.default, aten.native_batch_norm.default, aten.cudnn_batch_norm.default),
+}
+
+
+def tensors_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Tensor]:
+    """The tensors among the arguments of an operation, lists included."""
+    for argument in (*args, *kwargs.values()):
+        if isinstance(argument, Tensor):
+            yield argument
+        elif isinstance(argument, (list, tuple)):
+            yield from (item for item in argument if isinstance(item, Tensor))
+
+
+def written_by(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """The arguments that an operation writes to, by its schema."""
+    found = []
+    for position, argument in enumerate(func._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            found.append(args[position] if position < len(args) else kwargs.get(argument.name))
+    return found
 
 
 def _storage(tensor: Tensor | None) -> int:
     return 0 if tensor is None else tensor.untyped_storage()._cdata
-
-
-def _flat_tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
-    found = []
-    for item in (*args, *kwargs.values()):
-        found += [each for each in (item if isinstance(item, (list, tuple)) else [item]) if isinstance(each, Tensor)]
-    return found
 
 
 def _swap(item: Any, values: dict[int, Tensor | None]) -> Any:

@@ -26,8 +26,9 @@ class Field:
     Attributes:
         shape: the shape of the layer's output without the batch: ``(channels, rows, cols)`` for most.
         space: the size of the input in pixels: ``(height, width)``.
-        channel_dim: which axis of ``shape`` holds the channels. It is the axis along which the field does not
-            vary, if there is exactly one (so channels-last layers work), else the first, or the last of two.
+        channel_dim: which axis of ``shape`` holds the channels: the first, or the last of two (tokens, channels).
+            Layers that keep the channels last are recognised by the field, which varies along the axes in
+            front and not along the last; ``with_channels`` says it outright.
     """
 
     def __init__(self, sources: Sources, channel_dim: int | None = None) -> None:
@@ -95,8 +96,11 @@ class Field:
 
     def region(self, *cell: int, channel: int | None = None) -> Region:
         """The field of one cell as a record that knows its boxes, hull, mask and area."""
-        sources, index = (self._cells, list(cell)) if channel is None else (self._sources, list(cell))
-        if channel is not None:
+        index = list(cell)
+        if channel is None:
+            sources = self._cells
+        else:
+            sources = self._sources
             index.insert(self.channel_dim, channel)
         if len(index) != len(sources.shape):
             names = ", ".join(str(size) for k, size in enumerate(self.shape) if k != self.channel_dim)
@@ -144,6 +148,10 @@ class Field:
             seen |= hit
         return torch.from_numpy(seen.reshape(self.shape))
 
+    def with_channels(self, dim: int) -> "Field":
+        """The same field with the channels on the axis ``dim``."""
+        return Field(self._sources, dim % len(self.shape))
+
     def window(self, rows: int, cols: int) -> "Field":
         """The field of what reads windows of ``rows x cols`` cells, such as prototypes larger than 1 x 1.
 
@@ -180,10 +188,10 @@ class Field:
 
 
 def _channel_dim(sources: Sources) -> int:
-    constant = [dim for dim in range(len(sources.shape)) if not sources.varies_along(dim)]
-    if len(constant) == 1:
-        return constant[0]
-    return 1 if len(sources.shape) == 2 else 0
+    *front, last = [sources.varies_along(dim) for dim in range(len(sources.shape))] or [False]
+    if len(sources.shape) == 2:
+        return 0 if last and not front[0] and sources.shape[0] > 1 else 1
+    return len(front) if front and all(front) and not last and sources.shape[-1] > 1 else 0
 
 
 def _region(sources: Sources, index: list[int]) -> Region:

@@ -1,4 +1,6 @@
-"""Keeping the values of literals: ``x[:, [2, 0, 1]]`` and ``torch.tensor([...], device=x.device)``.
+"""What would be lost before any operation passes by: the values of literals, and the sources of copies.
+
+Literals are ``x[:, [2, 0, 1]]`` and ``torch.tensor([...], device=x.device)``.
 
 torch turns a list into a tensor on the device of its neighbour before any operation passes by. Beside tensors
 without data the list would lose its values. So lists are turned into ordinary tensors first, whose values are
@@ -14,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 
 class KeepLiterals(TorchFunctionMode):
-    """Makes tensors from literals on the CPU, whatever device is asked for."""
+    """Makes tensors from literals on the CPU, whatever device is asked for, and minds copies."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -22,11 +24,17 @@ class KeepLiterals(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         if func in (Tensor.__getitem__, Tensor.__setitem__):
             args = (args[0], _index(args[1]), *args[2:])
-        elif func in (torch.tensor, torch.as_tensor) and not isinstance(args[0] if args else None, Tensor):
+        elif func in _MAKERS and not isinstance(args[0] if args else None, Tensor):
             kwargs["device"] = "cpu"
+        elif func is Tensor.__deepcopy__:
+            return args[0].clone()
         elif func is Tensor.new_tensor:
-            return torch.tensor(args[1], dtype=kwargs.get("dtype", args[0].dtype), device="cpu")
+            data = args[1] if len(args) > 1 else kwargs["data"]
+            return torch.tensor(data, dtype=kwargs.get("dtype", args[0].dtype), device="cpu")
         return func(*args, **kwargs)
+
+
+_MAKERS = (torch.tensor, torch.as_tensor, torch.asarray)
 
 
 def _index(index: Any) -> Any:
@@ -37,7 +45,8 @@ def _index(index: Any) -> Any:
 
 def _literal(item: Any) -> Any:
     if isinstance(item, (list, tuple, range, np.ndarray)) and not _holds_tensors(item):
-        return torch.tensor(np.asarray(item))
+        values = np.asarray(item)
+        return torch.tensor(values if values.size else values.astype(np.int64))
     return item
 
 

@@ -25,10 +25,10 @@ Pixel = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Sighting:
-    """Where one pixel came out: for each module path, its calls; for each call, its tensors as booleans."""
+    """Where one pixel came out: for each module path, its calls; for each call, its tensors as booleans (or None)."""
 
     pixel: Pixel
-    layers: Mapping[str, list[list[Bool[Tensor, "..."]]]]
+    layers: Mapping[str, list[list[Bool[Tensor, "..."] | None]]]
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,8 @@ def probe(
     twin = copy.deepcopy(model).double()
     generator = torch.Generator().manual_seed(seed)
     image = torch.randn((1, *input_shape), generator=generator, dtype=torch.float64)
-    with _watched(twin) as outputs, _plain_kernels(), _InterpolateIn(precision):
-        twin(image)
+    with _watched(twin) as outputs:
+        _run(twin, image, precision)
         for path, calls in outputs.items():
             if any(tensor.isnan().any() for tensors in calls for tensor in tensors):
                 raise ValueError(
@@ -101,15 +101,21 @@ def probe(
             for position, pixel in enumerate(chunk):
                 images[position].reshape(input_shape[0], -1)[:, _flat(pixel, input_shape[1:])] = torch.nan
             outputs.clear()
-            twin(images)
+            _run(twin, images, precision)
             for position, pixel in enumerate(chunk):
                 yield Sighting(
                     pixel,
                     {
-                        path: [[_one_of(t, position, len(chunk), path).isnan() for t in ts] for ts in calls]
+                        path: [[_nans(t, position, len(chunk), path) for t in ts] for ts in calls]
                         for path, calls in outputs.items()
                     },
                 )
+
+
+def _run(model: nn.Module, images: Tensor, precision: torch.dtype) -> None:
+    """One forward pass that leaves torch's switches and random numbers as they were."""
+    with _plain_kernels(), _InterpolateIn(precision), torch.random.fork_rng(devices=[]):
+        model(images)
 
 
 def _flat(pixel: Pixel, space: tuple[int, ...]) -> int:
@@ -118,6 +124,13 @@ def _flat(pixel: Pixel, space: tuple[int, ...]) -> int:
     for index, size in zip(pixel, space, strict=True):
         number = number * size + index
     return number
+
+
+def _nans(tensor: Tensor, position: int, count: int, path: str) -> Bool[Tensor, "..."] | None:
+    """Where one image's part of an output is NaN; None for integers and booleans, which cannot say."""
+    if not (tensor.is_floating_point() or tensor.is_complex()):
+        return None
+    return _one_of(tensor, position, count, path).isnan()
 
 
 def _one_of(tensor: Tensor, position: int, count: int, path: str) -> Tensor:

@@ -121,6 +121,14 @@ class Sources:
                     new_terms = merge(pieces)
         return self._with(new_terms)
 
+    def up_to(self, dim: int) -> "Sources":
+        """Lets each element read the positions along ``dim`` up to its own."""
+        source = self._one_atom(_positive(dim, len(self.shape)))
+        if not source.varies_along(dim):
+            return self
+        axis = source._first_atom(_positive(dim, len(self.shape)))
+        return source._with(merge(piece for term in source.terms for piece in terms.accumulate_along(term, axis)))
+
     def reduce(self, dims: Iterable[int], keepdim: bool) -> "Sources":
         """Unites the axes ``dims`` and drops them, or keeps them with size 1."""
         dims = sorted({_positive(dim, len(self.shape)) for dim in dims})
@@ -215,6 +223,7 @@ class Sources:
 
     def varies_along(self, dim: int) -> bool:
         """Whether two positions along ``dim`` can read different pixels."""
+        dim = _positive(dim, len(self.shape))
         first = self._first_atom(dim)
         axes = range(first, first + len(self.atoms[dim]))
         return any(term.varies(axis) for term in self.terms for axis in axes)

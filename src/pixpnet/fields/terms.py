@@ -90,6 +90,20 @@ def unite_along(term: Term, axis: int) -> list[Term]:
     return pieces
 
 
+def accumulate_along(term: Term, axis: int) -> list[Term]:
+    """Lets every position along ``axis`` read all positions up to its own."""
+    pieces = []
+    for piece in _one_carrier(term, axis):
+        carrier = _carrier(piece, axis)
+        mask, sets = piece.mask, list(piece.sets)
+        if carrier is not None:
+            sets[carrier] = np.bitwise_or.accumulate(sets[carrier], axis=axis)
+        elif mask.shape[axis] > 1:
+            mask = np.logical_or.accumulate(mask, axis=axis)
+        pieces.append(Term(tuple(sets), mask))
+    return pieces
+
+
 def _one_carrier(term: Term, axis: int) -> list[Term]:
     """Rewrites the term so that at most one of its sets, or else its mask, depends on ``axis``."""
     carriers = [k for k, sets in enumerate(term.sets) if sets.shape[axis] > 1]

@@ -6,26 +6,23 @@ residual, branching, functional, reused modules, several outputs. Each operation
 model give the layers their names.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten_with_path
 
 from pixpnet.fields import rules as _fill_the_table  # noqa: F401
-from pixpnet.fields.constants import Constants
+from pixpnet.fields.constants import META, Constants, tensors_in
 from pixpnet.fields.errors import UnknownValue, UnsupportedOperation
 from pixpnet.fields.literals import KeepLiterals
 from pixpnet.fields.rules.registry import VIEWS, Call, View, find_rule, functional_form
 from pixpnet.fields.shell import make_shell
 from pixpnet.fields.shortcuts import SHORTCUTS
 from pixpnet.fields.sources import Sources
-
-META = torch.device("meta")
 
 
 @dataclass(frozen=True)
@@ -42,17 +39,24 @@ def trace(model: nn.Module, input_shape: tuple[int, ...]) -> list[Layer]:
     """The outputs of every call of every module of ``model``, in the order in which they were computed."""
     space = input_shape[1:]
     tracer = _Tracer(space)
-    shell = make_shell(model, tracer.constants.stand_in)
+    shell = make_shell(model, tracer.constants.replace)
     layers: list[Layer] = []
     calls: dict[str, int] = {}
     for path, module in shell.named_modules():
-        if not isinstance(module, torch.jit.ScriptModule) or path == "":
+        if not isinstance(module, torch.jit.ScriptModule):
             _watch(module, path, tracer, layers, calls)
     pixels = torch.empty((1, *input_shape), dtype=_dtype(model), device=META)
     tracer.follow(pixels, _Memory(Sources.of_input((1, *input_shape), space)))
     try:
         with torch.no_grad(), tracer, KeepLiterals():
-            shell(pixels)
+            output = shell(pixels)
+        if tracer.refusal is not None:  # the model's own code caught it and went on
+            raise tracer.refusal
+        if not any(layer.path == "" for layer in layers):
+            raise UnsupportedOperation(
+                f"the model returned {type(output).__name__}, in which no tensors were found; "
+                "return tensors, or tuples, lists, dictionaries or dataclasses of them"
+            )
     except Exception as error:
         error.add_note(
             f"This happened at {tracer.place} while the receptive fields of {type(model).__name__} were computed "
@@ -69,18 +73,28 @@ def _watch(module: nn.Module, path: str, tracer: "_Tracer", layers: list[Layer],
     def leave(module: nn.Module, args: Any, output: Any) -> None:
         tracer.entered.pop()
         calls[path] = calls.get(path, 0) + 1
-        parts = [(keys, item) for keys, item in tree_flatten_with_path(output)[0] if isinstance(item, Tensor)]
-        for keys, item in parts:
-            part = "".join(f"[{_key(key)}]" for key in keys) if len(parts) > 1 else ""
-            layers.append(Layer(path, calls[path], part, tracer.read(item)))
+        parts = list(_parts(output, ""))
+        for part, tensor in parts:
+            layers.append(Layer(path, calls[path], part if len(parts) > 1 else "", tracer.read(tensor)))
 
     module.register_forward_pre_hook(enter)
     module.register_forward_hook(leave)
 
 
-def _key(key: Any) -> Any:
-    """The index or name in an entry of a pytree's key path."""
-    return next(getattr(key, name) for name in ("idx", "key", "name") if hasattr(key, name))
+def _parts(output: Any, name: str) -> Iterator[tuple[str, Tensor]]:
+    """The tensors in what a module returned, each with the way to it: ``[0][out]``."""
+    if isinstance(output, Tensor):
+        yield name, output
+    elif isinstance(output, Mapping):
+        for key, item in output.items():
+            yield from _parts(item, f"{name}[{key}]")
+    elif isinstance(output, (list, tuple)):
+        keys = getattr(output, "_fields", range(len(output)))  # the names of a named tuple
+        for key, item in zip(keys, output, strict=True):
+            yield from _parts(item, f"{name}[{key}]")
+    elif is_dataclass(output) and not isinstance(output, type):
+        for each in fields(output):
+            yield from _parts(getattr(output, each.name), f"{name}[{each.name}]")
 
 
 def _dtype(model: nn.Module) -> torch.dtype:
@@ -116,13 +130,16 @@ class _Handle:
             self.seen = (self.memory.version, sources)
         return self.seen[1]
 
-    def write(self, sources: Sources) -> None:
+    def write(self, sources: Sources, place: str) -> None:
         bases = [self.memory.sources]
         for each in self.views[:-1]:
             bases.append(each.read(bases[-1]))
         for each, base in zip(reversed(self.views), reversed(bases), strict=False):
             if each.write is None:
-                raise UnsupportedOperation("writing through this kind of view has no receptive-field rule")
+                raise UnsupportedOperation(
+                    f"{place} writes through a view (of a diagonal, of windows, expanded) for which there is no "
+                    "receptive-field rule; write to a copy, or cut the backbone earlier"
+                )
             sources = each.write(base, sources)
         self.memory.overwrite(sources)
 
@@ -135,6 +152,7 @@ class _Tracer(TorchDispatchMode):
         self.space = space
         self.constants = Constants()
         self.entered: list[str] = []
+        self.refusal: UnsupportedOperation | None = None
         # Tensors on the meta device cost nothing, so all are kept, and their ids stay theirs.
         self._handles: dict[int, tuple[Tensor, _Handle | None]] = {}
 
@@ -156,9 +174,13 @@ class _Tracer(TorchDispatchMode):
     def _handle(self, tensor: Tensor) -> _Handle:
         entry = self._handles.get(id(tensor))
         if entry is None:
-            handle = _Handle(_Memory(Sources.nothing(tuple(tensor.shape), self.space)))
-            self._handles[id(tensor)] = (tensor, handle)
-            return handle
+            if tensor not in self.constants:
+                raise UnsupportedOperation(
+                    f"{self.place} uses a tensor that no operation made (from .data, nn.Parameter(...) or as_subclass "
+                    "of a result), so what it reads is not known; use the result itself"
+                )
+            entry = (tensor, _Handle(_Memory(Sources.nothing(tuple(tensor.shape), self.space))))
+            self._handles[id(tensor)] = entry
         if entry[1] is None:
             raise UnsupportedOperation(
                 f"{self.place} uses a by-product of an operation (such as the saved statistics of a "
@@ -169,13 +191,19 @@ class _Tracer(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        args, kwargs = self.constants.prepare(func, args, kwargs or {})
-        tensors = list(_tensors(args, kwargs))
+        try:
+            return self._dispatch(func, *self.constants.prepare(func, args, kwargs or {}))
+        except UnsupportedOperation as error:
+            self.refusal = self.refusal or error
+            raise
+
+    def _dispatch(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        tensors = list(tensors_in(args, kwargs))
         depends = [t for t in tensors if self._handle(t).memory.sources.terms]
-        if func in (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.equal.default):
+        if func in _LOOKS_AT_VALUES or (depends and _shape_hangs_on_values(func, args)):
             return self._look_at_values(func, args, depends)
-        is_view = func in VIEWS
-        if not depends and not (is_view and tensors):
+        view = next((form for form in (func, functional_form(func)) if form in VIEWS), None) if tensors else None
+        if not depends and view is None:
             return self.constants.evaluate(func, args, kwargs)
         if not depends:
             result = self.constants.evaluate(func, args, kwargs)
@@ -184,37 +212,33 @@ class _Tracer(TorchDispatchMode):
         else:
             result = func(*args, **kwargs)
         results = [result] if isinstance(result, Tensor) else list(result)
-        call = Call(
-            func,
-            args,
-            kwargs,
-            tuple(tuple(t.shape) if isinstance(t, Tensor) else () for t in results),
-            self.space,
-            self.read,
-            self.constants.value,
-        )
-        if is_view:
-            self._follow_views(call, results)
-            return result
-        return self._answer(func, call, result, results)
+        shapes = tuple(tuple(t.shape) if isinstance(t, Tensor) else () for t in results)
+        call = Call(func, args, kwargs, shapes, self.space, self.read, self.constants.value)
+        if view is not None:
+            self._follow_views(replace(call, operation=view), func, results)
+            return args[0] if func._schema.is_mutable else result
+        return self._answer(call, result, results)
 
-    def _follow_views(self, call: Call, results: list[Tensor]) -> None:
+    def _follow_views(self, call: Call, func: OpOverload, results: list[Tensor]) -> None:
         made = VIEWS[call.operation](call)
         base = self._handle(call.args[0])
-        for tensor, view in zip(results, made if isinstance(made, list) else [made], strict=True):
+        views = made if isinstance(made, list) else [made]
+        # `x.unsqueeze_(0)` makes x itself the view.
+        tensors = [call.args[0]] if func._schema.is_mutable else results
+        for tensor, view in zip(tensors, views, strict=True):
             self.follow(tensor, base.memory, (*base.views, view))
 
-    def _answer(self, func: OpOverload, call: Call, result: Any, results: list[Tensor]) -> Any:
+    def _answer(self, call: Call, result: Any, results: list[Tensor]) -> Any:
+        func = call.operation
         mutates = func._schema.is_mutable
         found = find_rule(func)
-        if found is None and mutates and (form := functional_form(func)) is not None:
-            found = find_rule(form)
         if found is None or (mutates and not _in_place(func)):
             raise UnsupportedOperation(
                 f"no receptive-field rule for {func} at {self.place}: cut the backbone earlier, "
                 f"or register one with @pixpnet.rule(torch.ops.{func})"
             )
-        answer = found(call)
+        rule, form = found
+        answer = rule(replace(call, operation=form))
         answers = [answer] if isinstance(answer, Sources) else list(answer)
         for tensor, sources in zip(results, answers, strict=True):
             if sources is not None and sources.shape != tuple(tensor.shape):
@@ -222,15 +246,18 @@ class _Tracer(TorchDispatchMode):
             if mutates:
                 assert sources is not None
                 self.constants.forget(call.args[0])
-                self._handle(call.args[0]).write(sources)
+                self._handle(call.args[0]).write(sources, self.place)
             elif sources is None:
                 self._handles[id(tensor)] = (tensor, None)
             else:
                 self.follow(tensor, _Memory(sources))
+        for name in ("running_mean", "running_var"):
+            if call.get("training") and isinstance(call.get(name), Tensor):
+                self._handles[id(call[name])] = (call[name], None)  # updated, without a word in the schema
         return call.args[0] if mutates else result
 
     def _look_at_values(self, func: OpOverload, args: tuple[Any, ...], depends: list[Tensor]) -> Any:
-        values = [self.constants.value(arg) for arg in args]
+        values = [self.constants.value(arg) for arg in args if isinstance(arg, Tensor)]
         if depends:
             raise UnsupportedOperation(
                 f"the Python code of {self.place} looks at values computed from the image ({func}), so what it "
@@ -240,20 +267,22 @@ class _Tracer(TorchDispatchMode):
         if any(value is None for value in values):
             raise UnknownValue(
                 f"the Python code of {self.place} looks at the value of a tensor ({func}) that is not known "
-                "without running the network; keep it as a Python number or in a buffer"
+                "without running the network; keep it as a Python number or in a buffer that nothing writes to"
             )
         return func(*values)
+
+
+def _shape_hangs_on_values(func: OpOverload, args: tuple[Any, ...]) -> bool:
+    """Whether the shape of the result depends on values; for indexing, only a mask that is still one does that."""
+    if func is torch.ops.aten.index.Tensor:
+        return any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in args[1])
+    return torch.Tag.dynamic_output_shape in func.tags
+
+
+_LOOKS_AT_VALUES = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.equal.default)
 
 
 def _in_place(func: OpOverload) -> bool:
     """Whether the first argument, and nothing else, is what the operation writes."""
     written = [a.alias_info is not None and a.alias_info.is_write for a in func._schema.arguments]
     return written[0] and sum(written) == 1
-
-
-def _tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Tensor]:
-    for argument in (*args, *kwargs.values()):
-        if isinstance(argument, Tensor):
-            yield argument
-        elif isinstance(argument, (list, tuple)):
-            yield from (item for item in argument if isinstance(item, Tensor))

@@ -36,6 +36,8 @@ def verify_fields(
     3 pixels, 1 layers, 150 neuron-pixel pairs compared: the fields and the NaN probe agree on all of them
     """
     if isinstance(pixels, int):
+        if pixels < 1:
+            raise ValueError(f"{pixels} pixels cannot be checked; ask for at least 1")
         pixels = random_pixels(input_shape[1:], pixels, seed)
     fields = receptive_fields(model, input_shape) if fields is None else fields
     layers = neurons = 0
@@ -47,6 +49,8 @@ def verify_fields(
             for number, tensors in enumerate(calls, start=1):
                 names = fields.names_of_call(path, number)
                 for name, seen in zip(names, tensors, strict=True):
+                    if seen is None:
+                        continue
                     field = fields[name]
                     if id(field) not in expected:
                         expected[id(field)] = field.sees(*sighting.pixel)

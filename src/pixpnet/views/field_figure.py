@@ -28,10 +28,8 @@ def save_field_figure(fields: Fields, path: Path, title: str, layer: str | None 
     Raises:
         ValueError: the ending of ``path`` names no picture format, or the input is not an image.
     """
+    check_path(path)
     figure = Figure(figsize=(12.8, 5.4), dpi=150)
-    formats = figure.canvas.get_supported_filetypes()
-    if path.suffix.lstrip(".").lower() not in formats:
-        raise ValueError(f"'{path}' should end in one of {', '.join(sorted(formats))}")
     if len(fields.input_shape) != 3:
         raise ValueError(f"only the fields of images can be drawn, not of an input of shape {fields.input_shape}")
     layer = _typical_layer(fields) if layer is None else layer
@@ -45,6 +43,13 @@ def save_field_figure(fields: Fields, path: Path, title: str, layer: str | None 
         figure.suptitle(heading, x=0.035, y=0.965, ha="left", fontsize=15, fontweight="bold")
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path)
+
+
+def check_path(path: Path) -> None:
+    """Raises ValueError if the ending of ``path`` names no picture format."""
+    formats = Figure().canvas.get_supported_filetypes()
+    if path.suffix.lstrip(".").lower() not in formats:
+        raise ValueError(f"'{path}' should end in one of {', '.join(sorted(formats))}")
 
 
 def _typical_layer(fields: Fields) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from pixpnet.fields.errors import UnsupportedOperation
 from pixpnet.fields.rules.registry import Call, rule
 from pixpnet.fields.rules.taps import adaptive_taps, transposed_taps, window_taps
 from pixpnet.fields.sources import Sources
@@ -34,6 +35,11 @@ def _read_weight(weight: Sources, groups: int, transposed: bool) -> Sources:
     """Each output channel reads its own kernel, which may be computed from the input (dynamic convolution)."""
     if not transposed:
         return weight.reduce(range(1, len(weight.shape)), keepdim=False)
+    if weight.terms and any(size > 1 for size in weight.shape[2:]):
+        raise UnsupportedOperation(
+            "a transposed convolution larger than 1 whose weight depends on the image has no receptive-field rule; "
+            "cut the backbone before it"
+        )
     kernels = weight.reduce(range(2, len(weight.shape)), keepdim=False)
     channels, width = kernels.shape
     return kernels.reshape((groups, channels // groups, width)).reduce([1], keepdim=False).reshape((-1,))

@@ -22,8 +22,6 @@ UNTAGGED = (
     aten.rsub.Tensor,
     aten.floor_divide.default,
     aten.floor_divide.Scalar,
-    aten.polar.default,
-    aten.complex.default,
     aten.special_erf.default,
     aten.sub.Scalar,
     aten.pow.Scalar,
@@ -34,7 +32,6 @@ RULES.update(dict.fromkeys(UNTAGGED, Rule(pointwise.answer, UNTAGGED)))
 @rule(
     aten.native_dropout.default,
     aten.log_sigmoid_forward.default,
-    aten.rrelu_with_noise.default,
     aten.frexp.Tensor,
 )
 def several_results(call: Call) -> tuple[Sources | None, ...]:

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Shaped
 from torch import Tensor
 
 from pixpnet.fields.errors import UnknownValue, UnsupportedOperation
 from pixpnet.fields.rules.registry import Call, rule
-from pixpnet.fields.rules.taps import relation_taps
+from pixpnet.fields.rules.taps import scatter_taps
 from pixpnet.fields.sources import Sources
+from pixpnet.fields.terms import Taps
 
 aten = torch.ops.aten
 
@@ -26,7 +27,8 @@ def index(call: Call) -> Sources:
     sources = call.sources("self")
     chosen = [dim for dim, place in zip(dims, places, strict=True) if place is None]
     sources = sources.reduce(chosen, keepdim=True)
-    flat, shape = _flat_places(sources.shape, dims, places, extra.shape)
+    shape = extra.shape
+    flat = _flat_places(sources.shape, dims, places, shape)
     rest = [dim for dim in range(len(sources.shape)) if dim not in dims]
     picked = sources.permute([*dims, *rest]).reshape((-1, *(sources.shape[dim] for dim in rest)))
     picked = picked.take(0, flat.reshape(-1, 1)).reshape((*shape, *picked.shape[1:]))
@@ -52,10 +54,9 @@ def index_put(call: Call) -> Sources:
         anywhere = Sources.union([flat_values, extra.reshape((-1, *[1] * len(rest)))])
         written = Sources.union([flat_base, anywhere.reduce([0], keepdim=True)])
     else:
-        flat, _ = _flat_places(sources.shape, dims, places, shape)
-        hits = flat.reshape(1, -1) == np.arange(flat_base.shape[0])[:, None]
-        kept = flat_base if call["accumulate"] else flat_base.keep(_column(~hits.any(1), len(rest)))
-        written = Sources.union([kept, flat_values.take(0, relation_taps(hits))])
+        taps = scatter_taps(_flat_places(sources.shape, dims, places, shape).ravel(), flat_base.shape[0])
+        kept = flat_base if call["accumulate"] else _without(flat_base, 0, taps)
+        written = Sources.union([kept, flat_values.take(0, taps)])
     base_shape = [sources.shape[dim] for dim in order]
     return written.reshape(base_shape).permute(np.argsort(order).tolist())
 
@@ -86,35 +87,32 @@ def gather(call: Call) -> Sources:
     return _flat(sources).take(0, _flat_index(sources.shape, dim, place)).reshape(call.shape)
 
 
-@rule(
-    aten.scatter.src,
-    aten.scatter.value,
-    aten.scatter_add.default,
-    aten.scatter_reduce.two,
-    aten.index_add.default,
-    aten.index_copy.default,
-)
+@rule(aten.index_add.default, aten.index_copy.default, aten.index_fill.int_Scalar, aten.index_fill.int_Tensor)
+def index_write(call: Call) -> Sources:
+    """``x[:, index] = source`` along one axis, or added to what is there, or one number."""
+    sources, dim = call.sources("self"), call["dim"] % max(len(call.shape), 1)
+    place = _constant_place(call)
+    taps = scatter_taps(np.where(place < 0, place + sources.shape[dim], place).ravel(), sources.shape[dim])
+    kept = sources if call.operation is aten.index_add.default else _without(sources, dim, taps)
+    if "source" in call:
+        return Sources.union([kept, call.sources("source").take(dim, taps)])
+    written = np.where(taps[:, :1] < 0, -1, np.arange(len(taps))[:, None])
+    return Sources.union([kept, call.sources("value").expand(call.shape).take(dim, written)])
+
+
+@rule(aten.scatter.src, aten.scatter.value, aten.scatter.reduce, aten.scatter_add.default, aten.scatter_reduce.two)
 def scatter(call: Call) -> Sources:
-    """``x[index[i, j], j] = src[i, j]`` and its relatives."""
-    sources, dim = call.sources("self"), call["dim"]
-    values = call.sources("src" if "src" in call else "source" if "source" in call else "value")
-    place = _place(call, call["index"])
-    if place is None:
-        raise UnsupportedOperation(
-            f"{call.operation} with an index that depends on the image has no receptive-field rule; "
-            "cut the backbone before it, or register one with @rule(...)"
-        )
-    if call.operation in (aten.index_add.default, aten.index_copy.default):
-        count = len(sources.shape)
-        place = np.broadcast_to(place.reshape([-1 if k == dim % count else 1 for k in range(count)]), values.shape)
-    targets = _flat_index(sources.shape, dim, place)[:, 0]
-    for k, size in enumerate(place.shape[: len(values.shape)]):
-        values = values.take(k, np.arange(size)[:, None])
-    hits = targets == np.arange(sources.numel)[:, None]
-    replaces = call.operation in (aten.scatter.src, aten.scatter.value, aten.index_copy.default)
-    kept = _flat(sources).keep(~hits.any(1)) if replaces else _flat(sources)
+    """``x[index[i, j], j] = src[i, j]``, or combined with what is there."""
+    sources = call.sources("self")
+    place = _constant_place(call)
+    taps = scatter_taps(_flat_index(sources.shape, call["dim"], place).ravel(), sources.numel)
+    combines = call.operation not in (aten.scatter.src, aten.scatter.value) and call.get("include_self", True)
+    kept = _flat(sources) if combines else _without(_flat(sources), 0, taps)
+    values = call.sources_of(call.get("src"))
     if values.terms:
-        kept = Sources.union([kept, _flat(values).take(0, relation_taps(hits))])
+        for dim, size in enumerate(place.shape):
+            values = values.take(dim, np.arange(size)[:, None])  # the index may be smaller than the source
+        kept = Sources.union([kept, _flat(values).take(0, taps)])
     return kept.reshape(sources.shape)
 
 
@@ -133,10 +131,9 @@ def choose(call: Call) -> Sources:
     else:
         mask, chosen, other = call["mask"], call.sources("value"), call.sources("self")
     chosen, other = chosen.expand(call.shape), other.expand(call.shape)
-    value = None if call.read(mask).terms else call.constant(mask)
-    if value is None:
+    flags = _place(call, mask)
+    if flags is None:
         return Sources.union([call.read(mask), chosen, other])
-    flags = value.cpu().numpy()
     return Sources.union([chosen.keep(flags), other.keep(~flags)])
 
 
@@ -148,7 +145,8 @@ def triangle(call: Call) -> Sources:
     return call.sources("self").keep(below if call.operation is aten.tril.default else ~below)
 
 
-Place = Int[np.ndarray, "..."]
+# The values of an index, or of a mask.
+Place = Shaped[np.ndarray, "..."]
 
 
 def _place(call: Call, tensor: Tensor) -> Place | None:
@@ -158,10 +156,26 @@ def _place(call: Call, tensor: Tensor) -> Place | None:
     value = call.constant(tensor)
     if value is None:
         raise UnknownValue(
-            f"{call.operation} is indexed by a tensor that does not depend on the image and whose values are not "
-            "known without running the network; keep the index in a buffer, or register a rule with @rule(...)"
+            f"{call.operation} chooses by a tensor that does not depend on the image and whose values are not known "
+            "without running the network; keep the index or mask in a buffer, or register a rule with @rule(...)"
         )
     return np.asarray(value.cpu().numpy())
+
+
+def _constant_place(call: Call) -> Place:
+    place = _place(call, call["index"])
+    if place is None:
+        raise UnsupportedOperation(
+            f"{call.operation} with an index that depends on the image has no receptive-field rule; "
+            "cut the backbone before it, or register one with @rule(...)"
+        )
+    return place
+
+
+def _without(sources: Sources, dim: int, taps: Taps) -> Sources:
+    """What is left of ``sources`` where ``taps`` write over it."""
+    positions = np.arange(len(taps))
+    return sources.take(dim, np.where(taps[:, 0] < 0, positions, -1)[:, None])
 
 
 def _indices(call: Call) -> tuple[list[int], list[Place | None], Sources]:
@@ -171,14 +185,12 @@ def _indices(call: Call) -> tuple[list[int], list[Place | None], Sources]:
     return list(tensors), [_place(call, tensor) for tensor in tensors.values()], extra
 
 
-def _flat_places(
-    shape: tuple[int, ...], dims: list[int], places: list[Place | None], out: tuple[int, ...]
-) -> tuple[Place, tuple[int, ...]]:
+def _flat_places(shape: tuple[int, ...], dims: list[int], places: list[Place | None], out: tuple[int, ...]) -> Place:
     """Row-major positions over the indexed axes, broadcast to the shape of the indices."""
     flat = np.zeros(out, np.int64)
     for dim, place in zip(dims, places, strict=True):
         flat = flat * shape[dim] + (0 if place is None else np.where(place < 0, place + shape[dim], place))
-    return flat, out
+    return flat
 
 
 def _index_order(dims: list[int], indexed: int, rest: int) -> list[int]:
@@ -188,10 +200,6 @@ def _index_order(dims: list[int], indexed: int, rest: int) -> list[int]:
         front = order[indexed : indexed + dims[0]]
         order = [*front, *order[:indexed], *order[indexed + dims[0] :]]
     return order
-
-
-def _column(flags: np.ndarray, more: int) -> np.ndarray:
-    return flags.reshape(-1, *[1] * more)
 
 
 def _flat(sources: Sources) -> Sources:

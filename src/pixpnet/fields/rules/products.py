@@ -40,6 +40,12 @@ def add_summed_product(call: Call) -> Sources:
     return Sources.union([call.sources("self"), products])
 
 
+@rule(aten._cdist_forward.default, aten._euclidean_dist.default)
+def pairwise_distance(call: Call) -> Sources:
+    """The distance of each row of the one to each row of the other."""
+    return _product(call.sources("x1"), call.sources("x2").transpose(-2, -1))
+
+
 @rule(aten.mv.default)
 def matrix_vector(call: Call) -> Sources:
     """``self @ vec``."""

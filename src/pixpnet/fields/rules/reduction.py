@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 
 from pixpnet.fields.rules.registry import Call, rule
@@ -67,15 +66,11 @@ def reduction(call: Call) -> tuple[Sources, ...]:
     aten.sort.default,
     aten.sort.stable,
     aten.argsort.default,
-    aten.logcumsumexp.default,
 )
 def along_one_axis(call: Call) -> tuple[Sources, ...]:
     """Each element reads the whole of its axis."""
     sources = call.sources("self")
-    dim = call["dim"]
-    if call.operation is aten.logcumsumexp.default:
-        return (_cumulative(sources, dim),)
-    return (sources.everything_along(dim) if sources.shape else sources,) * len(call.shapes)
+    return (sources.everything_along(call["dim"]) if sources.shape else sources,) * len(call.shapes)
 
 
 @rule(aten.topk.default)
@@ -85,17 +80,17 @@ def topk(call: Call) -> tuple[Sources, ...]:
     return picked, picked
 
 
-@rule(aten.cumsum.default, aten.cumprod.default, aten.cummax.default, aten.cummin.default)
+@rule(
+    aten.cumsum.default,
+    aten.cumprod.default,
+    aten.cummax.default,
+    aten.cummin.default,
+    aten.logcumsumexp.default,
+)
 def cumulative(call: Call) -> tuple[Sources, ...]:
     """The positions up to and including one's own."""
-    return (_cumulative(call.sources("self"), call["dim"]),) * len(call.shapes)
-
-
-def _cumulative(sources: Sources, dim: int) -> Sources:
-    if not sources.shape:
-        return sources
-    index = np.arange(sources.shape[dim])
-    return sources.take(dim, np.where(index <= index[:, None], index, -1))
+    sources = call.sources("self")
+    return (sources.up_to(call["dim"]) if sources.shape else sources,) * len(call.shapes)
 
 
 @rule(aten.native_layer_norm.default)

@@ -141,21 +141,30 @@ def view(*operations: Any) -> Callable[[Callable[[Call], View | list[View]]], Ca
     return register
 
 
-def find_rule(operation: OpOverload) -> Rule | None:
-    """The rule for an operation: its own, its functional form's, or the one for all pointwise operations."""
-    found = RULES.get(operation)
-    if found is None and torch.Tag.pointwise in operation.tags:
-        return pointwise
-    return found
+def find_rule(operation: OpOverload) -> tuple[Rule, OpOverload] | None:
+    """The rule for an operation, and the operation it answers for: for ``relu_`` that is ``relu``."""
+    for form in (operation, functional_form(operation)):
+        if form in RULES:
+            return RULES[form], form
+        if form is not None and torch.Tag.pointwise in form.tags:
+            return pointwise, form
+    return None
 
 
 @cache
 def functional_form(operation: OpOverload) -> OpOverload | None:
     """``relu`` for ``relu_``; None where there is none."""
     namespace, name = operation._schema.name.split("::")
+    if not name.endswith("_") or name.endswith("__"):
+        return None
     packet = getattr(getattr(torch.ops, namespace), name.removesuffix("_"), None)
-    form = getattr(packet, operation._overloadname, None)
-    return form if isinstance(form, OpOverload) else None
+    if packet is None:
+        return None
+    # The names of overloads need not agree (transpose_.default, transpose.int); what they take does.
+    forms = [getattr(packet, overload) for overload in packet.overloads()]
+    takes = [argument.name for argument in operation._schema.arguments]
+    same = [form for form in forms if [argument.name for argument in form._schema.arguments] == takes]
+    return next((form for form in same if form._overloadname == operation._overloadname), next(iter(same), None))
 
 
 def _pointwise(call: Call) -> Sources:

@@ -130,13 +130,16 @@ def diagonal(call: Call) -> View:
 @view(aten.as_strided.default)
 def as_strided(call: Call) -> View:
     """Elements addressed by their place in memory; the base must be laid out in order."""
-    base_tensor = call["self"]
-    if not base_tensor.is_contiguous():
-        raise UnsupportedOperation("as_strided of a tensor that is not contiguous has no receptive-field rule")
-    offset = (call["storage_offset"] or base_tensor.storage_offset()) - base_tensor.storage_offset()
+    base_tensor, given = call["self"], call["storage_offset"]
+    offset = 0 if given is None else given - base_tensor.storage_offset()
     places = np.full(call.shape, offset)
     for dim, stride in enumerate(call["stride"]):
         places += (np.arange(call.shape[dim]) * stride).reshape([-1 if k == dim else 1 for k in range(places.ndim)])
+    if not base_tensor.is_contiguous() or places.min(initial=0) < 0 or places.max(initial=0) >= base_tensor.numel():
+        raise UnsupportedOperation(
+            "as_strided of a tensor that is not contiguous, or beyond its elements, has no receptive-field rule; "
+            "write it with slices, or cut the backbone before it"
+        )
     return View(lambda base: base.reshape((-1,)).take(0, places.reshape(-1, 1)).reshape(call.shape))
 
 
@@ -157,13 +160,18 @@ def as_real(call: Call) -> View:
 
 @view(aten.view_as_complex.default)
 def as_complex(call: Call) -> View:
-    """A last axis of two becomes real and imaginary part."""
+    """Real and imaginary part would have fields of their own, which complex numbers cannot show here."""
+    if call.sources("self").terms:
+        raise UnsupportedOperation(
+            "complex numbers made from two parts that depend on the image have no receptive-field rule; "
+            "compute with the parts, or cut the backbone before them"
+        )
     return View(lambda base: base.reduce([-1], keepdim=False))
 
 
-@view(aten.real.default, aten.imag.default, aten._conj.default)
+@view(aten.real.default, aten.imag.default, aten._conj.default, aten._neg_view.default)
 def same_elements(call: Call) -> View:
-    """A part of each number."""
+    """A part of each number; after a Fourier transform both parts read the same."""
     return View(lambda base: base)
 
 
@@ -211,6 +219,22 @@ def channel_shuffle(call: Call) -> Sources:
     groups = call["groups"]
     split = call.sources("self").reshape((batch, groups, channels // groups, *rest))
     return split.transpose(1, 2).reshape(call.shape)
+
+
+@rule(aten.diag_embed.default)
+def diag_embed(call: Call) -> Sources:
+    """The last axis on a diagonal of two axes; zeros elsewhere."""
+    first, second = call["dim1"] % len(call.shape), call["dim2"] % len(call.shape)
+    rows, cols = call.shape[first], call.shape[second]
+    steps = np.arange(call["self"].shape[-1])
+    places = np.full(rows * cols, -1)
+    places[(steps + max(-call["offset"], 0)) * cols + steps + max(call["offset"], 0)] = steps
+    flat = call.sources("self").take(-1, places[:, None])
+    square = flat.reshape((*flat.shape[:-1], rows, cols))
+    order = list(range(len(call.shape) - 2))
+    for dim, axis in sorted(((first, len(order)), (second, len(order) + 1))):
+        order.insert(dim, axis)
+    return square.permute(order)
 
 
 @rule(aten.glu.default)

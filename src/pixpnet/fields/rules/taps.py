@@ -49,6 +49,20 @@ def relation_taps(reads: Bool[np.ndarray, "out size"]) -> Taps:
     return np.where(np.take_along_axis(reads, order, 1), order, -1)
 
 
+def scatter_taps(targets: Int[np.ndarray, " count"], size: int) -> Taps:
+    """Position i reads every k with ``targets[k] == i``.
+
+    >>> scatter_taps(np.array([2, 0, 2]), 3).tolist()
+    [[1, -1], [-1, -1], [0, 2]]
+    """
+    order = np.argsort(targets, kind="stable")
+    counts = np.bincount(targets, minlength=size)
+    first = np.cumsum(counts) - counts
+    taps = np.full((size, max(int(counts.max(initial=0)), 1)), -1)
+    taps[targets[order], np.arange(len(targets)) - first[targets[order]]] = order
+    return taps
+
+
 def within(taps: Taps, size: int) -> Taps:
     """Taps outside 0 .. size - 1 read nothing."""
     return np.where((taps >= 0) & (taps < size), taps, -1)

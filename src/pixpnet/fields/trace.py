@@ -230,9 +230,10 @@ class _Tracer(TorchDispatchMode):
 
     def _answer(self, call: Call, result: Any, results: list[Tensor]) -> Any:
         func = call.operation
-        mutates = func._schema.is_mutable
+        mutates = _in_place(func)
+        writes_elsewhere = func._schema.is_mutable and not mutates and func not in _WRITES_STATISTICS
         found = find_rule(func)
-        if found is None or (mutates and not _in_place(func)):
+        if found is None or writes_elsewhere:
             raise UnsupportedOperation(
                 f"no receptive-field rule for {func} at {self.place}: cut the backbone earlier, "
                 f"or register one with @pixpnet.rule(torch.ops.{func})"
@@ -251,10 +252,18 @@ class _Tracer(TorchDispatchMode):
                 self._handles[id(tensor)] = (tensor, None)
             else:
                 self.follow(tensor, _Memory(sources))
-        for name in ("running_mean", "running_var"):
-            if call.get("training") and isinstance(call.get(name), Tensor):
-                self._handles[id(call[name])] = (call[name], None)  # updated, without a word in the schema
+        if call.get("training"):
+            self._update_statistics(call)
         return call.args[0] if mutates else result
+
+    def _update_statistics(self, call: Call) -> None:
+        """Batch normalisation in training mode writes its running statistics, often without a word in its schema."""
+        for name in ("running_mean", "running_var"):
+            if isinstance(statistic := call.get(name), Tensor):
+                pixels = call.sources("input")
+                seen = pixels.reduce([dim for dim in range(len(pixels.shape)) if dim != 1], keepdim=False)
+                self.constants.forget(statistic)
+                self._handle(statistic).write(Sources.union([call.read(statistic), seen]), self.place)
 
     def _look_at_values(self, func: OpOverload, args: tuple[Any, ...], depends: list[Tensor]) -> Any:
         values = [self.constants.value(arg) for arg in args if isinstance(arg, Tensor)]
@@ -279,6 +288,7 @@ def _shape_hangs_on_values(func: OpOverload, args: tuple[Any, ...]) -> bool:
     return torch.Tag.dynamic_output_shape in func.tags
 
 
+_WRITES_STATISTICS = (torch.ops.aten._native_batch_norm_legit.default,)
 _LOOKS_AT_VALUES = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.equal.default)
 
 

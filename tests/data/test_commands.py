@@ -38,7 +38,7 @@ def test_the_verdict_counts_what_was_made(jays_and_wrens: Path, save_noise: Save
     assert [problem.where for problem in verdict.problems] == ["parts.csv, line 4", "jay/empty.jpg"]
     assert verdict.ignored == ("jay/readme.txt",)
     assert verdict.lonely == ("owl",)
-    assert [(part.part, part.fraction) for part in verdict.coverage] == [("wing", pytest.approx(2 / 21))]
+    assert [(part.part, part.fraction) for part in verdict.coverage] == [("wing", pytest.approx(1 / 21))]
     assert verdict.points_outside == 1
     assert verdict.shortest_sides == (40, 40, 40)
     assert not verdict.sound
@@ -139,3 +139,25 @@ def test_importing_the_commands_imports_nothing_heavy() -> None:
     code = f"import sys, pixpnet.commands.data; print(sorted({heavy} & set(sys.modules)))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_class_names_with_brackets_and_dollars_are_shown_as_they_are(
+    tmp_path: Path, save_noise: SaveNoise, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number, name in enumerate(("[red]", "a$_{b$") * 5):
+        save_noise(tmp_path / "pool" / name / f"{number}.png", number)
+    assert commands.check(str(tmp_path / "pool")) == 0
+    assert "[red]" in capsys.readouterr().out
+    assert commands.show(str(tmp_path / "pool"), str(tmp_path / "sheet.png"), images=2, views=1) == 0
+    assert commands.show(str(tmp_path / "pool"), str(tmp_path / "sheet.png"), views=-1) == 2
+
+
+def test_images_that_are_all_one_colour_are_not_called_fine(tmp_path: Path) -> None:
+    for name in ("jay", "wren"):
+        for number in range(4):
+            path = tmp_path / "black" / name / f"{number}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (20 + number, 20 + len(name))).save(path)
+    verdict = check(guess_spec(str(tmp_path / "black")))
+    assert verdict.blank
+    assert not verdict.sound

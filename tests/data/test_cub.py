@@ -143,3 +143,30 @@ def test_every_real_keypoint_lies_in_its_image_and_most_lie_in_their_box(cub12: 
         inside += int(((points[:, 0] >= x0) & (points[:, 0] <= x1) & (points[:, 1] >= y0) & (points[:, 1] <= y1)).sum())
     assert total > 200
     assert inside / total > 0.97
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "says"),
+    [
+        ("image_class_labels.txt", "5 17", "5 x", "expected a number, got 'x'"),
+        ("train_test_split.txt", "9 0", "9 2", "expected a number up to 1, got '2'"),
+        ("bounding_boxes.txt", "9 0.0 0.0 50.0 40.0", "9 nan 0.0 50.0 40.0", "are not all numbers"),
+    ],
+)
+def test_values_that_make_no_sense_are_refused(tiny: Path, name: str, old: str, new: str, says: str) -> None:
+    (tiny / name).write_text((tiny / name).read_text().replace(old, new))
+    with pytest.raises(DataError, match=says):
+        cub_catalogue(tiny)
+
+
+def test_an_image_without_a_box_is_a_problem_and_not_shown_uncropped(tiny: Path) -> None:
+    path = tiny / "bounding_boxes.txt"
+    path.write_text("\n".join(line for line in path.read_text().splitlines() if not line.startswith("2 ")))
+    assert [problem.reason for problem in cub_catalogue(tiny).problems] == ["has no line in bounding_boxes.txt"]
+
+
+def test_a_copy_is_found_across_splits_whatever_box_is_drawn_on_it(tiny: Path) -> None:
+    images = tiny / "images"
+    (images / "017.Cardinal/c.jpg").write_bytes((images / "017.Cardinal/b.jpg").read_bytes())
+    with pytest.raises(DataError, match="also in train"):
+        open_data(f"cub:{tiny}", DataOptions(crop_to_box=True, validation_fraction=0))

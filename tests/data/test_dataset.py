@@ -133,7 +133,7 @@ def test_opening_without_a_reason_or_without_images_is_refused(tmp_path: Path, s
     for number in range(3):
         save_noise(tmp_path / "train" / "jay" / f"{number}.png", number)
     with pytest.raises(DataError, match="has no test split"):
-        open_data(f"folder:{tmp_path}").test.open([].append, "final evaluation")
+        open_data(f"folder:{tmp_path}", DataOptions(test_fraction=0)).test.open([].append, "final evaluation")
     pool = open_data(f"folder:{tmp_path / 'train'}")
     with pytest.raises(ValueError, match="needs a reason"):
         pool.test.open([].append, " ")

@@ -1,11 +1,12 @@
 """Folders of one's own images, and the keypoints beside them."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from pixpnet.data import BadFilesError, DataError, open_data
+from pixpnet.data import BadFilesError, DataError, DataOptions, Opening, open_data
 from pixpnet.data.folder import folder_catalogue
 from pixpnet.data.imagenette import CLASS_NAMES, imagenette_catalogue
 
@@ -48,11 +49,84 @@ def test_a_class_with_one_image_stays_in_train(jays_and_wrens: Path, save_noise:
     assert [entry.id for entry in data.train if entry.label == 1] == ["owl/1.png"]
 
 
-def test_a_class_without_training_images_is_a_problem(jays_and_wrens: Path, save_noise: SaveNoise) -> None:
-    save_noise(jays_and_wrens / "train" / "jay" / "1.png", 7)
-    save_noise(jays_and_wrens / "test" / "owl" / "1.png", 8)
-    problems = folder_catalogue(jays_and_wrens).problems
+def test_a_class_without_training_images_is_a_problem(tmp_path: Path, save_noise: SaveNoise) -> None:
+    save_noise(tmp_path / "train" / "jay" / "1.png", 7)
+    save_noise(tmp_path / "test" / "owl" / "1.png", 8)
+    problems = folder_catalogue(tmp_path).problems
     assert [(problem.where, problem.reason) for problem in problems] == [("owl", "class without training images")]
+
+
+def test_what_lies_beside_the_split_folders_is_not_dropped_in_silence(tmp_path: Path, save_noise: SaveNoise) -> None:
+    for place in ("train/jay", "test/jay", "extra/jay", "train"):
+        save_noise(tmp_path / place / "1.png", len(place))
+    save_noise(tmp_path / "train" / "jay" / ".hidden.png", 3)
+    catalogue = folder_catalogue(tmp_path)
+    assert {problem.where for problem in catalogue.problems} == {"extra", "train/1.png"}
+    assert catalogue.ignored == ("train/jay/.hidden.png",)
+
+
+@pytest.mark.parametrize(
+    ("folders", "says"),
+    [
+        (["train/jay", "val/jay", "validation/jay"], "both claim to be the val split"),
+        (["val/jay", "test/jay"], "no train folder"),
+    ],
+)
+def test_split_folders_that_contradict_each_other_are_refused(
+    folders: list[str], says: str, tmp_path: Path, save_noise: SaveNoise
+) -> None:
+    for number, folder in enumerate(folders):
+        save_noise(tmp_path / folder / "1.png", number)
+    with pytest.raises(DataError, match=says):
+        folder_catalogue(tmp_path)
+
+
+def test_a_train_folder_alone_gives_up_a_test_split_that_no_seed_changes(tmp_path: Path, save_noise: SaveNoise) -> None:
+    for number in range(20):
+        save_noise(tmp_path / "train" / f"class{number % 2}" / f"{number}.png", number)
+    openings: list[Opening] = []
+    tests = [
+        {
+            entry.id
+            for entry in open_data(f"folder:{tmp_path}", DataOptions(seed=seed)).test.open(openings.append, "why")
+        }
+        for seed in (0, 1, 2)
+    ]
+    assert len(tests[0]) == 4
+    assert tests[0] == tests[1] == tests[2]
+
+
+def test_files_that_are_no_files_and_names_that_are_no_text_are_problems(tmp_path: Path, save_noise: SaveNoise) -> None:
+    save_noise(tmp_path / "jay" / "1.png", 1)
+    os.mkfifo(tmp_path / "jay" / "pipe.png")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/jay/caf\xe9.png")).write_bytes(b"x")
+    reasons = [problem.reason for problem in folder_catalogue(tmp_path).problems]
+    assert sorted(reasons) == ["file name is not UTF-8: rename it", "not a regular file: remove it"]
+
+
+def test_two_files_with_one_stable_name_do_not_stand_for_each_other(tmp_path: Path, save_noise: SaveNoise) -> None:
+    save_noise(tmp_path / "jay" / "\u00e9.png", 1)
+    (tmp_path / "jay" / "e\u0301.png").write_bytes(b"")
+    save_noise(tmp_path / "wren" / "1.png", 2)
+    with pytest.raises(BadFilesError, match="2 files have this stable name"):
+        open_data(f"folder:{tmp_path}")
+
+
+def test_a_cured_file_is_read_again_and_a_strip_is_refused(tmp_path: Path, save_noise: SaveNoise) -> None:
+    for number in range(4):
+        save_noise(tmp_path / f"class{number % 2}" / f"{number}.png", number)
+    bad = tmp_path / "class0" / "bad.png"
+    bad.write_bytes(b"0" * 3000)
+    stamp = bad.stat()
+    with pytest.raises(BadFilesError):
+        open_data(f"folder:{tmp_path}")
+    content = save_noise(tmp_path.parent / "good.png", 9, (30, 30)).read_bytes()
+    bad.write_bytes(content + b"\0" * (3000 - len(content)) if len(content) < 3000 else content)
+    os.utime(bad, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    assert open_data(f"folder:{tmp_path}").skipped == ()
+    save_noise(tmp_path / "class1" / "strip.png", 10, (2, 200))
+    with pytest.raises(BadFilesError, match="a strip, not a picture"):
+        open_data(f"folder:{tmp_path}")
 
 
 def test_empty_class_folders_are_a_problem(jays_and_wrens: Path) -> None:

@@ -81,6 +81,10 @@ def show(path: str, out: str = "grid.png", images: int = 8, views: int = 3, seed
     from pixpnet.views.contact_sheet import contact_sheet, one_per_class
 
     console = _console()
+    if images < 1 or views < 0 or seed < 0:
+        return _fail(
+            ValueError(f"--images {images} --views {views} --seed {seed}: at least 1 image, no negative numbers")
+        )
     try:
         options = DataOptions(on_bad="skip", on_leak="report")
         with progress_bar(console, "reading images") as progress, warnings.catch_warnings(action="ignore"):
@@ -94,7 +98,7 @@ def show(path: str, out: str = "grid.png", images: int = 8, views: int = 3, seed
             f"{len(data.skipped)} unusable file(s) left out, {len(data.leaks)} test image(s) also in train: "
             f"see pixpnet data check {path}"
         )
-    console.print(f"{min(images, len(data.train))} images of {data.name} -> {Path(out)}")
+    console.print(f"{min(images, len(data.train))} images of {data.name} -> {Path(out)}", markup=False)
     return 0
 
 
@@ -104,18 +108,21 @@ _PATH_HELP = (
 
 
 def _print_verdict(console: Console, verdict: Verdict, shown: int | None) -> None:
+    from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=verdict.name, title_justify="left", caption_justify="left")
+    table = Table(title=escape(verdict.name), title_justify="left", caption_justify="left")
     table.add_column("class")
     for split in ("train", "val", "test"):
         table.add_column(split, justify="right")
     for count in verdict.counts:
-        table.add_row(count.name, str(count.train), str(count.val), str(count.test))
+        table.add_row(escape(count.name), str(count.train), str(count.val), str(count.test))
     table.add_section()
     totals = [sum(getattr(count, split) for count in verdict.counts) for split in ("train", "val", "test")]
     table.add_row(f"{len(verdict.counts)} classes", *map(str, totals))
     console.print(table)
+    if not totals[2]:
+        console.print("no test split: nothing can be judged on images that were never seen")
     low, middle, high = verdict.shortest_sides
     console.print(f"shortest side: {low} to {high} pixels, median {middle}")
     for name, found in (("measured", verdict.measured), ("published, used instead", verdict.published)):
@@ -142,7 +149,7 @@ def _print_parts(console: Console, verdict: Verdict) -> None:
         console.print("parts: none annotated")
         return
     shares = ", ".join(f"{part.part} {part.fraction:.0%}" for part in verdict.coverage)
-    console.print(f"parts visible in: {shares}")
+    console.print(f"parts visible in: {shares}", markup=False)
     if verdict.points_outside:
         console.print(f"points marked visible but outside their image: {verdict.points_outside}, taken as not visible")
 
@@ -165,6 +172,12 @@ def _cure(verdict: Verdict) -> str:
         cures.append("remove one copy of each picture that is in test and in train")
     if verdict.untrainable:
         cures.append("add training images to the classes that have none, or remove the classes")
+    if verdict.blank:
+        cures.append(
+            "the images do not differ in some channel, so they cannot be normalised: are they really pictures?"
+        )
+    if len(verdict.counts) < 2:
+        cures.append("a classifier needs at least two classes")
     return "; ".join(cures)
 
 

@@ -8,6 +8,7 @@ boxes that exceed their image (cut to it), 1 visible part outside its image (the
 given as pixel positions; the middle of that pixel is meant.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -38,8 +39,10 @@ def cub_catalogue(root: Path, crop_to_box: bool = False) -> Catalogue:
     root = existing_folder(root)
     names = {row[0]: row[1] for row in _rows(root, "images.txt", 2)}
     classes = {int(row[0]): row[1] for row in _rows(root, "classes.txt", 2)}
-    class_of = {row[0]: int(row[1]) for row in _rows(root, "image_class_labels.txt", 2)}
-    in_train = {row[0]: row[1] == "1" for row in _rows(root, "train_test_split.txt", 2)}
+    class_of = {row[0]: _whole(row[1], "image_class_labels.txt") for row in _rows(root, "image_class_labels.txt", 2)}
+    in_train = {
+        row[0]: _whole(row[1], "train_test_split.txt", most=1) for row in _rows(root, "train_test_split.txt", 2)
+    }
     boxes = {row[0]: _floats(row[1:], root, "bounding_boxes.txt") for row in _rows(root, "bounding_boxes.txt", 5)}
     points = _rows(root, "parts/parts.txt", 2)
     locations = _locations(root, [row[0] for row in points])
@@ -52,10 +55,12 @@ def cub_catalogue(root: Path, crop_to_box: bool = False) -> Catalogue:
         if image not in class_of or image not in in_train or class_of[image] not in labels:
             problems.append(Problem(name, "has no class, or no line in train_test_split.txt"))
             continue
+        if image not in boxes:
+            problems.append(Problem(name, "has no line in bounding_boxes.txt"))
+            continue
+        x, y, width, height = boxes[image]
         annotation = locations.get(image, _nothing_seen(len(points)))
-        if image in boxes:
-            x, y, width, height = boxes[image]
-            annotation = replace(annotation, bounding_box=(x, y, x + width, y + height))
+        annotation = replace(annotation, bounding_box=(x, y, x + width, y + height))
         entries.append(
             Entry(
                 id=stable_id(name),
@@ -102,6 +107,8 @@ def _rows(root: Path, name: str, columns: int) -> list[list[str]]:
     """The lines of a file of the layout; the last column may hold spaces."""
     try:
         lines = (root / name).read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{name} is not UTF-8 text ({error})") from error
     except OSError as error:
         raise DataError(
             f"{root} is not a CUB-200-2011 folder: {name} cannot be read ({error.strerror}). "
@@ -116,9 +123,19 @@ def _rows(root: Path, name: str, columns: int) -> list[list[str]]:
 
 def _floats(texts: Sequence[str], root: Path, name: str) -> tuple[float, ...]:
     try:
-        return tuple(float(text) for text in texts)
+        numbers = tuple(float(text) for text in texts)
     except ValueError as error:
         raise DataError(f"{root.name}/{name}: {error}") from error
+    if not all(map(math.isfinite, numbers)):
+        raise DataError(f"{root.name}/{name}: {' '.join(texts)} are not all numbers")
+    return numbers
+
+
+def _whole(text: str, name: str, most: int | None = None) -> int:
+    if not text.isdigit() or (most is not None and int(text) > most):
+        expected = f"a number up to {most}" if most is not None else "a number"
+        raise DataError(f"{name}: expected {expected}, got {text!r}")
+    return int(text)
 
 
 def _without_side(part: str) -> str:

@@ -23,10 +23,11 @@ class DataOptions:
     """What may be chosen about a data set.
 
     Attributes:
-        seed: decides which images are taken for validation and, where there is no test folder, for test.
+        seed: decides which images are taken for validation. Which are taken for test, where the data set has no
+            test split of its own, never changes.
         validation_fraction: of the training images, where the data set has no validation split of its own
             (the paper's value).
-        test_fraction: of all images, where the data set is one pool without splits.
+        test_fraction: of the images, where the data set has no test split of its own.
         on_bad: stop with the list of unusable files, or go on without them and warn.
         on_leak: refuse a data set with test images in train, or go on and warn.
         crop_to_box: show only the annotated boxes (CUB and Cars).
@@ -145,8 +146,9 @@ def divide(entries: Iterable[Entry], catalogue: Catalogue, options: DataOptions)
     """Puts entries into splits: the data set's own where it has them, the rest taken from train."""
     entries = tuple(entries)
     train, val, test = (tuple(entry for entry in entries if entry.split == split) for split in ("train", "val", "test"))
-    if "train" not in catalogue.decided:
-        train, test = take(train, options.test_fraction, options.seed, "test")
+    if "test" not in catalogue.decided:
+        # Not by the run's seed: what one run is tuned on must not be another run's test.
+        train, test = take(train, options.test_fraction, 0, "test")
     if "val" not in catalogue.decided:
         train, val = take(train, options.validation_fraction, options.seed, "validation")
     return Divided(train, val, test)

@@ -23,7 +23,10 @@ FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF", "PPM")
 # Pillow's own limit for decompression bombs: a quarter of a gigabyte once decoded.
 MAX_PIXELS = 89_478_485
 
-_WHAT_PILLOW_RAISES = (OSError, SyntaxError, ValueError, EOFError, IndexError, struct.error, zlib.error)
+_WHAT_PILLOW_RAISES = (
+    *(OSError, SyntaxError, ValueError, TypeError, EOFError, LookupError, OverflowError, AttributeError),
+    *(struct.error, zlib.error),
+)
 
 
 def read_image(path: Path, upright: bool) -> Pixels:

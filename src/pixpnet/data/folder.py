@@ -31,22 +31,27 @@ def folder_catalogue(root: Path) -> Catalogue:
     """Lists a folder of images.
 
     A class is a folder; images may lie deeper in it. If `root` holds a folder `train`, the split folders
-    decide the splits and what `val` or `test` does not hold is taken from train; otherwise all images are one
-    pool.
+    decide the splits, and a split that has no folder is taken from train; otherwise all images are one pool.
 
     Args:
         root: the data set's folder.
 
     Raises:
-        DataError: if there is no class with images, or two classes differ in upper and lower case only.
+        DataError: if there is no class with images, two folders claim one split, or two classes differ in
+            upper and lower case only.
     """
     root = existing_folder(root)
     found = _Found()
     top = _folders(root, root, found)
-    splits = {SPLIT_FOLDERS[folder.name.lower()]: folder for folder in top if folder.name.lower() in SPLIT_FOLDERS}
+    splits = _split_folders(top, root)
     if "train" in splits:
         for split, folder in splits.items():
             _list_classes(folder, split, root, found)
+        for folder in top:
+            if folder not in splits.values():
+                found.problems.append(
+                    Problem(_id(folder, root), "lies beside train/ and is not used: move or remove it")
+                )
     else:
         _list_classes(root, "train", root, found)
     if not found.images:
@@ -87,6 +92,26 @@ def existing_folder(root: Path) -> Path:
     return root
 
 
+def _split_folders(top: list[Path], root: Path) -> dict[Split, Path]:
+    """The folders that are splits by their name."""
+    splits: dict[Split, Path] = {}
+    for folder in top:
+        split = SPLIT_FOLDERS.get(folder.name.lower())
+        if split is None:
+            continue
+        if split in splits:
+            raise DataError(
+                f"{root.name}: {splits[split].name} and {folder.name} both claim to be the {split} split: keep one"
+            )
+        splits[split] = folder
+    if splits and "train" not in splits and len(splits) == len(top):
+        raise DataError(
+            f"{root.name} holds {', '.join(folder.name for folder in top)} but no train folder: "
+            "add root/train/class/*.jpg, or rename the folders if they are classes"
+        )
+    return splits
+
+
 @dataclass
 class _Found:
     images: list[tuple[str, Split, Path]] = field(default_factory=list)
@@ -105,6 +130,13 @@ def _list_classes(folder: Path, split: Split, root: Path, found: _Found) -> None
 def _folders(folder: Path, root: Path, found: _Found) -> list[Path]:
     try:
         children = sorted(folder.iterdir())
+        for child in children:
+            if child.is_dir() or child.name == FILE_NAME:
+                continue
+            if not child.name.startswith(".") and child.suffix.lower() in EXTENSIONS:
+                found.problems.append(Problem(_shown(child, root), "image outside a class folder: move it into one"))
+            else:
+                _set_aside(child, root, found)
         return [child for child in children if child.is_dir() and not child.name.startswith(".")]
     except OSError as error:
         found.problems.append(Problem(_id(folder, root), f"folder cannot be read: {error.strerror}"))
@@ -126,13 +158,36 @@ def _files(folder: Path, root: Path, found: _Found) -> list[Path]:
         if place in seen:
             continue
         seen.add(place)
-        for name in sorted(name for name in names if not name.startswith(".")):
+        for name in sorted(names):
             path = Path(current, name)
-            if path.suffix.lower() in EXTENSIONS:
-                files.append(path)
+            if not _is_utf8(name):
+                found.problems.append(Problem(_shown(path, root), "file name is not UTF-8: rename it"))
+            elif name.startswith(".") or path.suffix.lower() not in EXTENSIONS:
+                _set_aside(path, root, found)
+            elif path.exists() and not path.is_file():
+                found.problems.append(Problem(_id(path, root), "not a regular file: remove it"))
             else:
-                found.ignored.append(_id(path, root))
+                files.append(path)
     return files
+
+
+def _set_aside(path: Path, root: Path, found: _Found) -> None:
+    """Takes note of a file that is not used; only hidden files that are no images go without saying."""
+    if not path.name.startswith(".") or path.suffix.lower() in EXTENSIONS:
+        found.ignored.append(_shown(path, root))
+
+
+def _is_utf8(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _shown(path: Path, root: Path) -> str:
+    """A path that may hold bytes that are no text, as it can be printed."""
+    return path.relative_to(root).as_posix().encode(errors="replace").decode()
 
 
 def _class_names(found: _Found) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ visible.
 
 import csv
 import math
+import posixpath
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -53,23 +54,26 @@ def read_parts(path: Path, ids: Collection[str]) -> PartsTable:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = csv.DictReader(file, skipinitialspace=True)
-            missing = [column for column in _COLUMNS if column not in (rows.fieldnames or ())]
+            rows.fieldnames = [name.strip().lower() for name in rows.fieldnames or ()]
+            missing = [column for column in _COLUMNS if column not in rows.fieldnames]
             if missing:
                 raise DataError(
-                    f"{path.name}: the first line must name the columns {', '.join(_COLUMNS)} (and may name "
-                    f"`visible`); there is no {', '.join(missing)}"
+                    f"{path.name}: the first line must name the columns {', '.join(_COLUMNS)}, with commas between "
+                    f"them (and may name `visible`); there is no {', '.join(missing)} in: {', '.join(rows.fieldnames)}"
                 )
-            return _table(list(rows), path.name, set(ids))
+            return _table([(rows.line_num, row) for row in rows], path.name, set(ids))
+    except csv.Error as error:
+        raise DataError(f"{path.name} is not a table of comma-separated values: {error}") from error
     except UnicodeDecodeError as error:
         raise DataError(f"{path.name} is not UTF-8 text: save it as UTF-8 ({error})") from error
 
 
-def _table(rows: list[dict[str, str | None]], name: str, ids: set[str]) -> PartsTable:
+def _table(rows: list[tuple[int, dict[str, str | None]]], name: str, ids: set[str]) -> PartsTable:
     problems: list[Problem] = []
     points: dict[str, dict[str, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
-    for number, row in enumerate(rows, start=2):
+    for number, row in rows:
         where = f"{name}, line {number}"
-        file, part = stable_id((row["file"] or "").strip()), (row["part"] or "").strip()
+        file, part = stable_id(posixpath.normpath((row["file"] or "").strip())), (row["part"] or "").strip()
         x, y = _number(row["x"]), _number(row["y"])
         visible = (row.get("visible") or "1").strip()
         if file not in ids:

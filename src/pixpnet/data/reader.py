@@ -9,6 +9,7 @@ import torch
 from pixpnet.data import homography
 from pixpnet.data.catalogue import Entry, Reader
 from pixpnet.data.decode import read_image
+from pixpnet.data.errors import ImageError
 from pixpnet.data.resample import Pixels
 from pixpnet.data.sample import Sample, box_in, inside, keypoints_in, source_sample
 
@@ -75,14 +76,14 @@ class CachedReader:
         return sample
 
     def __getstate__(self) -> dict[str, object]:
-        """Worker processes start with an empty cache instead of a copy."""
+        """What is pickled, as for worker processes that are spawned, starts with an empty cache."""
         return {"reader": self.reader, "budget": self.budget, "used": 0, "_kept": {}}
 
 
 def _cropped_to_box(sample: Sample, pixels: Pixels) -> Sample:
     box = sample.box
     if box is None or box.y0 >= box.y1 or box.x0 >= box.x1:
-        return sample
+        raise ImageError("has no box to crop to, or one outside the image")
     crop = np.ascontiguousarray(pixels[box.y0 : box.y1, box.x0 : box.x1])
     size = crop.shape[0], crop.shape[1]
     points = sample.keypoints.numpy().astype(np.float64) - np.array([box.x0, box.y0])

@@ -3,8 +3,9 @@
 A new kind of data set is a function that returns a `Catalogue`, and one line in `KINDS`.
 """
 
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pixpnet.data import cars, imagenette
@@ -13,7 +14,7 @@ from pixpnet.data.catalogue import Catalogue
 from pixpnet.data.cub import cub_catalogue
 from pixpnet.data.dataset import DataOptions, DataSet, open_catalogue
 from pixpnet.data.drawn import birds_catalogue
-from pixpnet.data.errors import DataError
+from pixpnet.data.errors import DataError, Problem
 from pixpnet.data.folder import folder_catalogue
 from pixpnet.data.imagenette import imagenette_catalogue
 from pixpnet.data.scan import Progress
@@ -77,7 +78,19 @@ def guess_spec(text: str) -> DataSpec:
 
 def catalogue_of(spec: DataSpec, options: DataOptions) -> Catalogue:
     """Lists a data set without looking into its images."""
-    return KINDS[spec.kind](spec.path, options)
+    return _without_twins(KINDS[spec.kind](spec.path, options))
+
+
+def _without_twins(catalogue: Catalogue) -> Catalogue:
+    """Two files with one stable name would stand for each other: the second becomes a problem."""
+    times = Counter(entry.id for entry in catalogue.entries)
+    if len(times) == len(catalogue.entries):
+        return catalogue
+    first = {entry.id: entry for entry in reversed(catalogue.entries)}
+    twins = [
+        Problem(id_, f"{count} files have this stable name: rename them") for id_, count in times.items() if count > 1
+    ]
+    return replace(catalogue, entries=tuple(reversed(first.values())), problems=(*catalogue.problems, *twins))
 
 
 def open_data(spec: str, options: DataOptions | None = None, progress: Progress | None = None) -> DataSet:

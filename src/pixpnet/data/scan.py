@@ -12,7 +12,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,15 @@ from jaxtyping import Int64, UInt8
 
 from pixpnet.data.catalogue import Catalogue, Entry, Reader
 from pixpnet.data.errors import DataWarning, ImageError
+from pixpnet.data.reader import FileReader
 from pixpnet.data.resample import pixels_of
 from pixpnet.data.sample import Sample
 
 Progress = Callable[[int, int], None]
 
 _VERSION = 1
+# Resized to the paper's 510 pixels, anything longer would fill the memory.
+_LONGEST = 40
 _EXACT_IN_FLOAT = 2**24  # OpenCV counts in float32
 
 
@@ -78,14 +81,17 @@ def scan(catalogue: Catalogue, progress: Progress | None = None) -> dict[str, Fi
         progress(done, len(catalogue.entries))
     # Decoding, hashing and counting all leave the interpreter lock, so threads are enough.
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        looks = pool.map(lambda entry: _look(entry, catalogue.reader), fresh)
+        looks = pool.map(lambda entry: _look(entry, _of_whole_files(catalogue.reader)), fresh)
         for entry, result in zip(fresh, looks, strict=True):
             facts[entry.id] = result
             done += 1
             if progress is not None:
                 progress(done, len(catalogue.entries))
     if cache is not None and fresh:
-        _save(cache, {id_: (stamps[id_], facts[id_]) for id_ in facts if stamps[id_] is not None})
+        # What could not be read is tried again: a permission or a newer decoder changes no time stamp.
+        _save(
+            cache, {i: (stamps[i], fact) for i, fact in facts.items() if stamps[i] is not None and fact.reason is None}
+        )
     return facts
 
 
@@ -120,9 +126,17 @@ def _histogram(plane: UInt8[np.ndarray, "height width"]) -> Int64[np.ndarray, "2
 
 def _look(entry: Entry, reader: Reader) -> FileFacts:
     try:
-        return facts_of(reader(entry))
+        facts = facts_of(reader(entry))
     except ImageError as error:
         return FileFacts(error.reason)
+    if max(facts.height, facts.width) > _LONGEST * min(facts.height, facts.width):
+        return FileFacts(f"{facts.height} x {facts.width} pixels: a strip, not a picture; crop it")
+    return facts
+
+
+def _of_whole_files(reader: Reader) -> Reader:
+    """A copy is a copy whatever box is drawn on it, so files are looked at whole."""
+    return replace(reader, crop_to_box=False) if isinstance(reader, FileReader) else reader
 
 
 def _stamp(entry: Entry) -> list[int] | None:
@@ -138,7 +152,7 @@ def _stamp(entry: Entry) -> list[int] | None:
 def _cache_file(catalogue: Catalogue) -> Path | None:
     if catalogue.root is None:
         return None
-    key = f"{catalogue.root.resolve()}\0{catalogue.reader!r}"
+    key = f"{catalogue.root.resolve()}\0{_of_whole_files(catalogue.reader)!r}"
     return cache_folder() / f"scan-{hashlib.blake2b(key.encode(), digest_size=8).hexdigest()}.json"
 
 

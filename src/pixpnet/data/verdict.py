@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+from jaxtyping import Bool
 
 from pixpnet.data.catalogue import Catalogue, Entry
 from pixpnet.data.dataset import DataOptions, divide, unusable, usable
@@ -75,8 +76,13 @@ class Verdict:
 
     @property
     def sound(self) -> bool:
-        """Whether the data set opens as it is."""
-        return not (self.problems or self.leaks or self.untrainable)
+        """Whether the data set can be trained on as it is."""
+        return not (self.problems or self.leaks or self.untrainable or self.blank or len(self.counts) < 2)
+
+    @property
+    def blank(self) -> bool:
+        """Whether a channel has the same value in all images, so that they cannot be normalised."""
+        return self.measured is not None and self.published is None and min(self.measured.std) <= 0
 
 
 def check(spec: DataSpec, options: DataOptions | None = None, progress: Progress | None = None) -> Verdict:
@@ -130,12 +136,17 @@ def _coverage(catalogue: Catalogue, facts: Mapping[str, FileFacts]) -> tuple[Par
         visible = np.stack([sample.visible.numpy() for sample in samples])
     else:
         entries = usable(catalogue.entries, facts)
-        visible = np.array([entry.annotation.visible for entry in entries]).reshape(-1, len(catalogue.point_parts))
+        visible = np.array([_seen(entry, facts[entry.id]) for entry in entries]).reshape(-1, len(catalogue.point_parts))
     point_parts = np.array(catalogue.point_parts)
     return tuple(
         PartCoverage(name, float(visible[:, point_parts == part].any(axis=1).mean()) if len(visible) else 0.0)
         for part, name in enumerate(catalogue.part_names)
     )
+
+
+def _seen(entry: Entry, fact: FileFacts) -> Bool[np.ndarray, " points"]:
+    """Which points are visible, as a sample will have it: those outside the image are not."""
+    return np.asarray(entry.annotation.visible & inside(entry.annotation.keypoints, (fact.height, fact.width)))
 
 
 def _points_outside(entry: Entry, fact: FileFacts) -> int:

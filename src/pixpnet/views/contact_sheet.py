@@ -63,12 +63,14 @@ def contact_sheet(data: DataSet, entries: Sequence[Entry], augmentation: Augment
             shown.append(augment(source, choices, data.preprocessing, augmentation))
         for axis, sample in zip(axes, shown, strict=True):
             _panel(axis, sample, data)
-        axes[0].set_title(data.class_names[entry.label], fontsize=9, color=_INK, fontweight="bold", loc="left")
+        axes[0].set_title(
+            data.class_names[entry.label], fontsize=9, color=_INK, fontweight="bold", loc="left", parse_math=False
+        )
         if number == 0:
             for axis, title in zip(axes[1:], ["test time", *["augmented"] * views], strict=True):
                 axis.set_title(title, fontsize=9, color=_INK, loc="left")
     size = data.preprocessing.size
-    figure.suptitle(
+    heading = figure.suptitle(
         f"{data.name}: {len(entries)} of {len(data.train)} training images, "
         f"as in the file and as the network sees them ({size} x {size})",
         fontsize=12,
@@ -76,6 +78,7 @@ def contact_sheet(data: DataSet, entries: Sequence[Entry], augmentation: Augment
         x=0.01,
         ha="left",
     )
+    heading.set_parse_math(False)
     if data.part_names:
         figure.legend(
             handles=[_legend_entry(part, name) for part, name in enumerate(data.part_names)],
@@ -148,7 +151,16 @@ def _overlay(sample: Sample) -> Float32[np.ndarray, "height width 4"]:
 
 def _legend_entry(part: int, name: str) -> Line2D:
     colour, shape = _style(part)
-    return Line2D([], [], color=colour, marker=shape, linestyle="", markersize=6, markeredgecolor=_INK, label=name)
+    return Line2D(
+        [],
+        [],
+        color=colour,
+        marker=shape,
+        linestyle="",
+        markersize=6,
+        markeredgecolor=_INK,
+        label=name.replace("$", r"\$"),
+    )
 
 
 def _style(part: int) -> tuple[str, str]:

@@ -62,6 +62,8 @@ class Constants:
         entry = self._values.get(id(tensor))
         if entry is None or _storage(entry[1]) in self._lost:
             return None
+        if entry[1].device.type != "cpu":  # a model on another device: its few constants are looked at here
+            entry = self._values[id(tensor)] = (tensor, entry[1].cpu())
         return entry[1]
 
     def forget(self, tensor: Tensor) -> None:

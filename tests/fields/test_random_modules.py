@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from torch import nn
 
 from pixpnet.fields.verify import verify_fields
-from tests.fields.random_modules import KINDS, random_modules
+from tests.fields.random_modules import random_modules
+from tests.fields.random_steps import KINDS
 
 
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel:UserWarning")

@@ -7,6 +7,7 @@ convolution reads a product of taps, and ``(Ky x Kx)(Y x X) = KyY x KxX``, so a 
 no atom carries two sets at once; where one does, ``split`` takes it apart, exactly.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,15 +49,11 @@ def take(term: Term, axis: int, taps: Taps) -> list[Term]:
         return [_move(term, axis, taps, present)]
     pieces = []
     for piece in _one_carrier(term, axis):
-        carrier = _carrier(piece, axis)
-        mask, sets = piece.mask, list(piece.sets)
-        if carrier is not None:
-            sets[carrier] = _flatten_constant(_gather(sets[carrier], axis, taps, present), axis)
-        elif mask.shape[axis] > 1:
-            mask = _flatten_constant(_gather(mask, axis, taps, present), axis)
-        elif not (reads := np.asarray(present.any(1))).all():
-            mask = mask & _along(axis, reads, mask.ndim)
-        pieces.append(Term(tuple(sets), mask))
+        if piece.varies(axis):
+            pieces.append(_changed(piece, axis, lambda a: _flatten_constant(_gather(a, axis, taps, present), axis)))
+        else:
+            reads = np.asarray(present.any(1))
+            pieces.append(piece if reads.all() else Term(piece.sets, piece.mask & _along(axis, reads, piece.mask.ndim)))
     return pieces
 
 
@@ -78,30 +75,24 @@ def _along(axis: int, flags: Bool[np.ndarray, " out"], ndim: int) -> Mask:
 
 def unite_along(term: Term, axis: int) -> list[Term]:
     """Lets every position along ``axis`` read all of them; the result does not depend on ``axis``."""
-    pieces = []
-    for piece in _one_carrier(term, axis):
-        carrier = _carrier(piece, axis)
-        mask, sets = piece.mask, list(piece.sets)
-        if carrier is not None:
-            sets[carrier] = np.bitwise_or.reduce(sets[carrier], axis=axis, keepdims=True)
-        elif mask.shape[axis] > 1:
-            mask = np.asarray(mask.any(axis, keepdims=True))
-        pieces.append(Term(tuple(sets), mask))
-    return pieces
+    return [
+        _changed(piece, axis, lambda array: np.bitwise_or.reduce(array, axis=axis, keepdims=True))
+        for piece in _one_carrier(term, axis)
+    ]
 
 
 def accumulate_along(term: Term, axis: int) -> list[Term]:
     """Lets every position along ``axis`` read all positions up to its own."""
-    pieces = []
-    for piece in _one_carrier(term, axis):
-        carrier = _carrier(piece, axis)
-        mask, sets = piece.mask, list(piece.sets)
-        if carrier is not None:
-            sets[carrier] = np.bitwise_or.accumulate(sets[carrier], axis=axis)
-        elif mask.shape[axis] > 1:
-            mask = np.logical_or.accumulate(mask, axis=axis)
-        pieces.append(Term(tuple(sets), mask))
-    return pieces
+    return [
+        _changed(piece, axis, lambda array: np.bitwise_or.accumulate(array, axis=axis))
+        for piece in _one_carrier(term, axis)
+    ]
+
+
+def _changed(piece: Term, axis: int, change: Callable[[np.ndarray], np.ndarray]) -> Term:
+    """Changes the one array of a term that depends on ``axis``, if there is one."""
+    arrays = [change(array) if array.shape[axis] > 1 else array for array in (*piece.sets, piece.mask)]
+    return Term(tuple(arrays[:-1]), arrays[-1])
 
 
 def _one_carrier(term: Term, axis: int) -> list[Term]:
@@ -139,10 +130,6 @@ def _equal_positions(sets: bits.Sets, axis: int) -> list[Int[np.ndarray, " membe
     slices = np.moveaxis(sets, axis, 0).reshape(sets.shape[axis], -1)
     _, labels = np.unique(slices, axis=0, return_inverse=True)
     return [np.flatnonzero(labels == label) for label in range(int(labels.max()) + 1)]
-
-
-def _carrier(term: Term, axis: int) -> int | None:
-    return next((k for k, sets in enumerate(term.sets) if sets.shape[axis] > 1), None)
 
 
 def _gather(array: np.ndarray, axis: int, taps: Taps, present: Bool[np.ndarray, "out taps"]) -> np.ndarray:

@@ -30,12 +30,11 @@ from pixpnet.data import (
     preprocess,
     view_generator,
 )
+from pixpnet.views.colours import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, VERMILION, YELLOW
 
-# Okabe and Ito's palette without black and grey, brightest first.
-COLOURS = ("#E69F00", "#56B4E9", "#009E73", "#F0E442", "#D55E00", "#CC79A7", "#0072B2")
+COLOURS = (ORANGE, SKY, GREEN, YELLOW, VERMILION, PURPLE, BLUE)  # brightest first
 SHAPES = ("o", "s", "^", "D")
 _STYLES = tuple((colour, shape) for shape, colour in product(SHAPES, COLOURS))
-_INK = "#222222"
 _OVERLAY_SIDE = 240  # about the pixels of a panel, so that outlines are thin and unbroken
 _LEGEND_ROW = 10
 
@@ -64,17 +63,17 @@ def contact_sheet(data: DataSet, entries: Sequence[Entry], augmentation: Augment
         for axis, sample in zip(axes, shown, strict=True):
             _panel(axis, sample, data)
         axes[0].set_title(
-            data.class_names[entry.label], fontsize=9, color=_INK, fontweight="bold", loc="left", parse_math=False
+            data.class_names[entry.label], fontsize=9, color=INK, fontweight="bold", loc="left", parse_math=False
         )
         if number == 0:
             for axis, title in zip(axes[1:], ["test time", *["augmented"] * views], strict=True):
-                axis.set_title(title, fontsize=9, color=_INK, loc="left")
+                axis.set_title(title, fontsize=9, color=INK, loc="left")
     size = data.preprocessing.size
     heading = figure.suptitle(
         f"{data.name}: {len(entries)} of {len(data.train)} training images, "
         f"as in the file and as the network sees them ({size} x {size})",
         fontsize=12,
-        color=_INK,
+        color=INK,
         x=0.01,
         ha="left",
     )
@@ -116,13 +115,13 @@ def _panel(axis: Axes, sample: Sample, data: DataSet) -> None:
     if sample.box is not None:
         y0, x0, y1, x1 = sample.box
         frame = Rectangle((x0, y0), x1 - x0, y1 - y0, fill=False, edgecolor="white", linewidth=1.0)
-        frame.set_path_effects([patheffects.withStroke(linewidth=2.2, foreground=_INK)])
+        frame.set_path_effects([patheffects.withStroke(linewidth=2.2, foreground=INK)])
         axis.add_patch(frame)
     for (x, y), seen, part in zip(sample.keypoints.tolist(), sample.visible.tolist(), data.point_parts, strict=True):
         if seen:
             colour, shape = _style(part)
             axis.plot(x, y, shape, color=colour, markersize=6, markeredgecolor="white", markeredgewidth=1.6)
-            axis.plot(x, y, shape, color=colour, markersize=5, markeredgecolor=_INK, markeredgewidth=0.6)
+            axis.plot(x, y, shape, color=colour, markersize=5, markeredgecolor=INK, markeredgewidth=0.6)
 
 
 def _picture(sample: Sample, preprocessing: Preprocessing) -> Float32[np.ndarray, "height width 3"]:
@@ -158,7 +157,7 @@ def _legend_entry(part: int, name: str) -> Line2D:
         marker=shape,
         linestyle="",
         markersize=6,
-        markeredgecolor=_INK,
+        markeredgecolor=INK,
         label=name.replace("$", r"\$"),
     )
 

@@ -38,15 +38,43 @@ def build(name: str, device: str = "cpu") -> nn.Module:
         return _build(name).eval()
 
 
+def download(name: str) -> nn.Module:
+    """Builds a network with the ImageNet weights that its library offers, downloading them where needed.
+
+    Raises:
+        UnknownModel: if the library has none.
+        ConnectionError: if they cannot be had.
+    """
+    if is_own_code(name) or name.startswith("small"):
+        raise UnknownModel(f"there are no ImageNet weights to download for {name!r}: give a file, or none")
+    try:
+        if name.startswith("timm:"):
+            return _build_timm(name.removeprefix("timm:"), pretrained=True).eval()
+        return _build_torchvision(name, pretrained=True).eval()
+    except OSError as error:
+        raise ConnectionError(
+            f"the weights of {name} cannot be downloaded ({error}): give a file of them instead (--weights FILE)"
+        ) from error
+
+
+def is_own_code(name: str) -> bool:
+    """Whether building this name would import and call a person's own code.
+
+    >>> is_own_code("my.module:build"), is_own_code("timm:convnext_tiny")
+    (True, False)
+    """
+    return ":" in name and not name.startswith("timm:")
+
+
 def _build(name: str) -> nn.Module:
     if name.startswith("timm:"):
         return _build_timm(name.removeprefix("timm:"))
-    if ":" in name:
+    if is_own_code(name):
         return _build_own(*name.rsplit(":", 1))
     return _build_torchvision(name)
 
 
-def _build_torchvision(name: str) -> nn.Module:
+def _build_torchvision(name: str, pretrained: bool = False) -> nn.Module:
     from pixpnet._torchvision import torchvision
 
     models = torchvision.models
@@ -57,12 +85,15 @@ def _build_torchvision(name: str) -> nn.Module:
             " (other networks: 'timm:NAME' or 'module.path:callable')"
         )
     # These two would otherwise spend a minute on, or warn about, an initialisation nobody asked for.
-    extra = {"init_weights": False} if name in ("inception_v3", "googlenet") else {}
-    model: nn.Module = models.get_model(name, weights=None, **extra)
+    # Their auxiliary classifiers, which only training would call, hang off layers that a cut may remove.
+    extra = {"init_weights": False, "aux_logits": False} if name in ("inception_v3", "googlenet") else {}
+    model: nn.Module = models.get_model(
+        name, weights="DEFAULT" if pretrained else None, **({} if pretrained else extra)
+    )
     return model
 
 
-def _build_timm(name: str) -> nn.Module:
+def _build_timm(name: str, pretrained: bool = False) -> nn.Module:
     from pixpnet._torchvision import ensure
 
     ensure()  # timm imports torchvision
@@ -72,7 +103,7 @@ def _build_timm(name: str) -> nn.Module:
         raise UnknownModel(f"'timm:{name}' needs timm: pip install 'pixpnet[timm]'") from error
     if name.split(".")[0] not in timm.list_models():
         raise UnknownModel(f"timm has no model '{name}'{_nearest(name, timm.list_models())}")
-    model: nn.Module = timm.create_model(name, pretrained=False)
+    model: nn.Module = timm.create_model(name, pretrained=pretrained)
     return model
 
 

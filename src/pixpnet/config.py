@@ -1,0 +1,112 @@
+"""Everything that decides a training run, as one record that reads and writes `config.yaml`."""
+
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Literal
+
+import yaml
+
+from pixpnet.recipe import LAPTOP, Architecture, Losses, Optimisation, Recipe, Replacement
+from pixpnet.records import BadRecord, from_plain, to_plain
+
+
+@dataclass(frozen=True)
+class TrainerOptions:
+    """On what it runs; see Lightning's Trainer.
+
+    Attributes:
+        accelerator: cpu, gpu, mps, ... or auto for what there is
+        devices: how many devices of each machine, or auto for all
+        num_nodes: how many machines
+        strategy: how several devices work together; auto is DDP
+        precision: 32-true, bf16-mixed (twice as fast on new processors), 16-mixed, ...; distances stay in 32 bits
+    """
+
+    accelerator: str = "auto"
+    devices: str = "1"
+    num_nodes: int = 1
+    strategy: str = "auto"
+    precision: str = "32-true"
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """A training run: the same configuration gives the same model on the same kind of CPU.
+
+    Attributes:
+        data: birds, cub:PATH, cars:PATH, imagenette:PATH or folder:PATH
+        backbone: a torchvision network, timm:NAME, module.path:callable for own code, or small-N: built in, for
+            small images, its cells see N x N pixels
+        at: the layer to cut it at, a module path or the paper's name (maxpool4); by default its end
+        weights: a file of its weights (.pth or .safetensors), imagenet to download them, or none for random ones;
+            may be left out for the small backbone only
+        size: side of the network's input in pixels; by default what suits the data set
+        seed: decides first weights, order, augmentation and the validation split
+        workers: processes that load images
+        validation_fraction: of the training images, where the data set has no validation split
+        on_bad: stop at unusable images, or skip them
+        crop_to_box: show only the annotated boxes (CUB and Cars)
+        judge_on_test: open the test split at the end, once the model is fixed; without it, only validation is used
+        architecture: what stands behind the backbone
+        losses: what is added to the cross-entropy
+        optimisation: how it learns
+        replacement: when and how prototypes become training patches
+        trainer: on what it runs
+    """
+
+    data: str = "birds"
+    backbone: str = "small"
+    at: str = ""
+    weights: str | None = None
+    size: int | None = None
+    seed: int = 0
+    workers: int = 0
+    validation_fraction: float = 0.1
+    on_bad: Literal["stop", "skip"] = "stop"
+    crop_to_box: bool = False
+    judge_on_test: bool = True
+    architecture: Architecture = field(default_factory=lambda: LAPTOP.architecture)
+    losses: Losses = field(default_factory=lambda: LAPTOP.losses)
+    optimisation: Optimisation = field(default_factory=lambda: LAPTOP.optimisation)
+    replacement: Replacement = field(default_factory=lambda: LAPTOP.replacement)
+    trainer: TrainerOptions = field(default_factory=TrainerOptions)
+
+    def __post_init__(self) -> None:
+        if self.size is not None and self.size < 1:
+            raise ValueError(f"size is a number of pixels above 0, got {self.size}")
+        if self.seed < 0 or self.workers < 0:
+            raise ValueError(f"seed and workers are not negative, got {self.seed} and {self.workers}")
+        if not 0 < self.validation_fraction < 1:
+            raise ValueError(f"validation_fraction is between 0 and 1, got {self.validation_fraction}")
+
+    @property
+    def recipe(self) -> Recipe:
+        """The part that says what is built and how it is trained."""
+        return Recipe(self.architecture, self.losses, self.optimisation, self.replacement)
+
+
+RECIPE_FIELDS = tuple(part.name for part in fields(Recipe))
+
+
+def config_text(config: RunConfig) -> str:
+    """The configuration as YAML, complete; `--config` takes it as it is."""
+    text: str = yaml.safe_dump(to_plain(config), sort_keys=False, allow_unicode=True)
+    return text
+
+
+def read_config(path: Path) -> RunConfig:
+    """Reads what `config_text` wrote.
+
+    Raises:
+        ValueError: if the file is missing, is no YAML, or does not hold exactly a configuration.
+    """
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ValueError(f"there is no {path}: is it a run folder of pixpnet train?") from error
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+    try:
+        return from_plain(RunConfig, values, "configuration")
+    except BadRecord as error:
+        raise ValueError(f"{path} is damaged: {error}") from error

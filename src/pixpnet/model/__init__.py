@@ -1,0 +1,26 @@
+"""Prototypical part networks on backbones whose cells see known pixels."""
+
+from pixpnet.model.backbone import Backbone, CutError, FieldWarning
+from pixpnet.model.file import ModelFileError
+from pixpnet.model.heads import ClassSum, Linear, OwnClass
+from pixpnet.model.network import Output, PixPNet
+from pixpnet.model.origin import Origin
+from pixpnet.model.prototypes import Matches, PrototypeLayer
+from pixpnet.model.weights import WeightsError, load_weights
+
+__all__ = [
+    "Backbone",
+    "ClassSum",
+    "CutError",
+    "FieldWarning",
+    "Linear",
+    "Matches",
+    "ModelFileError",
+    "Origin",
+    "Output",
+    "OwnClass",
+    "PixPNet",
+    "PrototypeLayer",
+    "WeightsError",
+    "load_weights",
+]

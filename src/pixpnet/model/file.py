@@ -1,0 +1,202 @@
+"""A model as one file: tensors in safetensors, and in its header a card that says how to build the network.
+
+Nothing in the file can run: tensors are numbers, the card is JSON that is checked field by field, and a backbone
+is a name in the zoo. A person's own code is only called when the caller allows it.
+"""
+
+import json
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from pixpnet import zoo
+from pixpnet.data import Preprocessing
+from pixpnet.model.backbone import Backbone, FieldWarning
+from pixpnet.model.network import PixPNet
+from pixpnet.model.origin import Origin
+from pixpnet.recipe import Architecture
+from pixpnet.records import BadRecord, from_plain, to_plain
+
+MODEL_FILE = "model.safetensors"
+PROTOTYPES_FILE = "prototypes.json"
+FORMAT = 1
+_CARD = "pixpnet"
+
+
+class ModelFileError(ValueError):
+    """A file that holds no usable model; the message says what is wrong."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """What a file says of its model.
+
+    Attributes:
+        format: version of this card.
+        backbone: name in the zoo.
+        at: where it is cut.
+        architecture: what stands behind it.
+        class_names: in the order of the logits.
+        preprocessing: from files to the network.
+        origins: of the prototypes, where they are patches.
+    """
+
+    format: int
+    backbone: str
+    at: str
+    architecture: Architecture
+    class_names: tuple[str, ...]
+    preprocessing: Preprocessing
+    origins: tuple[Origin, ...] | None
+
+
+def save_model(model: PixPNet, path: Path) -> None:
+    """Writes a model to a file, which is there whole or not at all.
+
+    Raises:
+        ValueError: if it was not said by which name its backbone can be built again.
+    """
+    if not model.backbone_name:
+        raise ValueError("to save it, a model needs backbone_name: the name by which zoo.build makes its backbone")
+    card = Card(
+        FORMAT,
+        model.backbone_name,
+        model.backbone.at,
+        model.architecture,
+        model.class_names,
+        model.preprocessing,
+        model.origins,
+    )
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    with written_whole(path) as temporary:
+        temporary.write_bytes(save(tensors, metadata={_CARD: json.dumps(to_plain(card))}))
+
+
+def load_model(path: Path, own_code: bool = False) -> PixPNet:
+    """Reads a model from a run folder or file; see `PixPNet.load`."""
+    file = path / MODEL_FILE if path.is_dir() else path
+    if not file.is_file():
+        hint = f": is {path} a finished run?" if path.is_dir() else ""
+        raise ModelFileError(f"there is no model {file}{hint}")
+    try:
+        with safe_open(file, framework="pt") as opened:
+            metadata = opened.metadata() or {}
+            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118  no mapping
+    except (SafetensorError, OSError) as error:
+        raise ModelFileError(f"{file} is damaged or no safetensors file: {error}") from error
+    card = read_card(metadata, file)
+    if path.is_dir():
+        _check_listing(path / PROTOTYPES_FILE, card)
+    model = _build(card, file, own_code)
+    try:
+        model.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise ModelFileError(f"the tensors in {file} do not fit its card: {error}") from error
+    if not all(tensor.isfinite().all() for tensor in tensors.values() if tensor.is_floating_point()):
+        raise ModelFileError(f"{file} holds numbers that are not finite")
+    return model.eval()
+
+
+def read_card(metadata: dict[str, str], file: Path) -> Card:
+    """The card in a file's header, checked.
+
+    Raises:
+        ModelFileError: if there is none or something in it cannot be.
+    """
+    try:
+        values = json.loads(metadata[_CARD])
+    except KeyError as error:
+        raise ModelFileError(f"{file} holds tensors, but was not written by pixpnet: it has no card") from error
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ModelFileError(f"the card in {file} is damaged: {error}") from error
+    if isinstance(values, dict) and values.get("format") != FORMAT:
+        raise ModelFileError(
+            f"{file} has format {values.get('format')!r}, this version reads {FORMAT}: update pixpnet, or train again"
+        )
+    try:
+        card = from_plain(Card, values, "card")
+    except BadRecord as error:
+        raise ModelFileError(f"the card in {file} is damaged: {error}") from error
+    _check_origins(card, file)
+    return card
+
+
+def prototypes_listing(model: PixPNet) -> str:
+    """What `prototypes.json` says: for each prototype its class, source image, cell, exact field and distance."""
+    return json.dumps(_listing(model.class_names, model.origins or ()), indent=1)
+
+
+def _listing(class_names: tuple[str, ...], origins: tuple[Origin, ...]) -> list[dict[str, object]]:
+    return [{"class": class_names[origin.label], **to_plain(origin)} for origin in origins]
+
+
+def _check_listing(path: Path, card: Card) -> None:
+    """The list that people and other tools read must be that of the model beside it."""
+    cure = "resume the run (pixpnet train --resume), or load model.safetensors itself"
+    try:
+        listed = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ModelFileError(f"{path} is missing: {cure}") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelFileError(f"{path} is damaged ({error}): {cure}") from error
+    if listed != _listing(card.class_names, card.origins or ()):
+        raise ModelFileError(f"{path} does not belong to the model beside it: {cure}")
+
+
+def _check_origins(card: Card, file: Path) -> None:
+    count = card.architecture.prototypes_per_class
+    if card.origins is None:
+        return
+    expected = [(number, number // count) for number in range(count * len(card.class_names))]
+    if [(origin.prototype, origin.label) for origin in card.origins] != expected:
+        raise ModelFileError(f"the card in {file} is damaged: its origins are not those of its prototypes")
+
+
+def _build(card: Card, file: Path, own_code: bool) -> PixPNet:
+    if zoo.is_own_code(card.backbone) and not own_code:
+        raise ModelFileError(
+            f"the backbone of {file} is code of its own, {card.backbone!r}, which loading would import and call: "
+            "if you trust the file, allow it (own_code=True, --own_code true)"
+        )
+    size = card.preprocessing.size
+    try:
+        # Its fields were looked at, and warned about, when it was trained; its first weights do not matter.
+        with warnings.catch_warnings(action="ignore", category=FieldWarning), torch.random.fork_rng(devices=[]):
+            backbone = Backbone(zoo.build(card.backbone), card.at, (size, size))
+            model = PixPNet(backbone, card.architecture, card.class_names, card.preprocessing, card.backbone)
+    except (ValueError, LookupError, RuntimeError, MemoryError) as error:
+        raise ModelFileError(f"the network that {file} describes cannot be built: {error}") from error
+    model.origins = card.origins
+    return model
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """A temporary file beside `path` that takes its place when all went well, and vanishes when not.
+
+    The bytes are on the disk before the name is, so that a crash leaves the old file or the new one.
+    """
+    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", suffix=".part", delete=False) as file:
+        temporary = Path(file.name)
+    try:
+        yield temporary
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current

@@ -1,0 +1,171 @@
+"""What a member of the family is made of and how it is trained, as plain numbers and names.
+
+A recipe names its parts; `model/` and `training/` look them up. The defaults of every record here are the
+paper's hyperparameters (App. E). A new member is a new line in `RECIPES`, and where it brings a new part (a distance,
+a head, a loss) one line in the table of that part; the training loop stays as it is.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """What stands behind the backbone.
+
+    Attributes:
+        dim: length of an embedding, D
+        prototypes_per_class: P / C
+        prototype_rows: height of a prototype in cells
+        prototype_cols: width of a prototype in cells
+        distance: how far a patch is from a prototype
+        similarity: log(1 / (d + eps) + 1), or the original log((d + 1) / (d + eps))
+        epsilon: keeps the similarity finite at distance 0
+        head: how scores become logits. class_sum adds the scores of a class; linear learns a weight for each
+            score and class; frozen keeps its first weights; own_class learns one weight for each prototype
+        own_weight: first weight of a prototype for its own class, where the head has weights
+        other_weight: first weight of a prototype for other classes, where the head has weights
+        add_on: first weights of the convolution before the sigmoid: xavier (App. K), or kaiming as in ProtoPNet
+    """
+
+    dim: int = 192
+    prototypes_per_class: int = 10
+    prototype_rows: int = 1
+    prototype_cols: int = 1
+    distance: Literal["cosine", "squared_l2"] = "cosine"
+    similarity: Literal["reformulated", "original"] = "reformulated"
+    epsilon: float = 1e-6
+    head: Literal["class_sum", "linear", "frozen", "own_class"] = "class_sum"
+    own_weight: float = 1.0
+    other_weight: float = -0.5
+    add_on: Literal["xavier", "kaiming"] = "xavier"
+
+    def __post_init__(self) -> None:
+        _positive(self, "dim", "prototypes_per_class", "prototype_rows", "prototype_cols", "epsilon")
+
+
+@dataclass(frozen=True)
+class Losses:
+    """What is added to the cross-entropy (Eqs. 2-4).
+
+    Attributes:
+        cluster_weight: of the smallest distance to a prototype of the own class
+        separation_weight: of minus the smallest distance to a prototype of another class
+        off_class_l1: of the absolute weights between prototypes and other classes, where the head learns them
+    """
+
+    cluster_weight: float = 0.0
+    separation_weight: float = 0.0
+    off_class_l1: float = 0.0
+
+
+@dataclass(frozen=True)
+class Optimisation:
+    """How the weights are learnt: Adam, in stages.
+
+    Attributes:
+        epochs: of the add-on and prototypes, the warm-up included; stages of the head alone come on top
+        warm_up_epochs: at the start, in which the backbone does not change
+        batch_size: images in a batch, over all devices together
+        views: augmented views of each image in an epoch; by default what suits the data set (16 for photographs)
+        backbone_rate: learning rate of the backbone
+        add_on_rate: learning rate of the add-on
+        prototype_rate: learning rate of the prototypes
+        head_rate: learning rate of the head, where it learns
+        weight_decay: L2, on everything but the prototypes
+        schedule: warm_cosine rises as 1 - exp(-t / rise) and falls as a cosine; steps multiplies by step_factor
+            every step_epochs after the warm-up; constant does neither
+        rise: epochs
+        step_epochs: epochs
+        step_factor: factor
+        frozen_statistics: keep the batch statistics of the backbone as they came with its weights
+    """
+
+    epochs: int = 20
+    warm_up_epochs: int = 5
+    batch_size: int = 64
+    views: int | None = None
+    backbone_rate: float = 1e-4
+    add_on_rate: float = 3e-3
+    prototype_rate: float = 3e-3
+    head_rate: float = 1e-4
+    weight_decay: float = 1e-3
+    schedule: Literal["warm_cosine", "steps", "constant"] = "warm_cosine"
+    rise: float = 5.0
+    step_epochs: int = 5
+    step_factor: float = 0.1
+    frozen_statistics: bool = False
+
+    def __post_init__(self) -> None:
+        _positive(self, "epochs", "batch_size", "rise", "step_epochs", "step_factor")
+        if self.views is not None and self.views < 1:
+            raise ValueError(f"views is at least 1, got {self.views}")
+        if not 0 <= self.warm_up_epochs <= self.epochs:
+            raise ValueError(f"warm_up_epochs is between 0 and epochs ({self.epochs}), got {self.warm_up_epochs}")
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """When and how prototypes become patches of training images. It always happens at the end as well.
+
+    Attributes:
+        start: the first one comes after this many epochs
+        every: epochs from one to the next
+        unique: no two prototypes of a class from the same image, the same patch, or no such rule. A class with
+            too few images for its prototypes gets different patches, with too few patches the nearest ones
+        assignment: smallest_total chooses the patches of a class with the smallest sum of distances;
+            nearest_first lets the nearest pair choose first, and the next nearest patch serve duplicates (the paper)
+        head_epochs: epochs of the head alone after each replacement, where it learns
+    """
+
+    start: int = 4
+    every: int = 4
+    unique: Literal["image", "patch", "none"] = "image"
+    assignment: Literal["smallest_total", "nearest_first"] = "smallest_total"
+    head_epochs: int = 0
+
+    def __post_init__(self) -> None:
+        _positive(self, "start", "every")
+        if self.head_epochs < 0:
+            raise ValueError(f"head_epochs is not negative, got {self.head_epochs}")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A member of the family.
+
+    >>> Recipe().architecture.dim, Recipe().losses.cluster_weight
+    (192, 0.0)
+    """
+
+    architecture: Architecture = field(default_factory=Architecture)
+    losses: Losses = field(default_factory=Losses)
+    optimisation: Optimisation = field(default_factory=Optimisation)
+    replacement: Replacement = field(default_factory=Replacement)
+
+
+def _positive(record: object, *names: str) -> None:
+    for name in names:
+        value = getattr(record, name)
+        if not value > 0:
+            raise ValueError(f"{name} is above 0, got {value}")
+
+
+PIXPNET = Recipe(replacement=Replacement(assignment="nearest_first"))
+
+PROTOPNET = Recipe(
+    Architecture(dim=128, distance="squared_l2", similarity="original", epsilon=1e-4, head="linear", add_on="kaiming"),
+    Losses(cluster_weight=0.8, separation_weight=0.08, off_class_l1=1e-4),
+    Optimisation(epochs=50, batch_size=80, schedule="steps"),
+    Replacement(start=10, every=10, unique="none", assignment="nearest_first", head_epochs=20),
+)
+
+# For a laptop and a few hundred images: the auxiliary losses keep prototypes beside real patches, so that
+# replacement costs nothing (ARCHITECTURE.md has the measurements).
+LAPTOP = Recipe(
+    losses=Losses(cluster_weight=0.8, separation_weight=0.08),
+    optimisation=Optimisation(epochs=16, warm_up_epochs=4, views=3),
+)
+
+RECIPES: Mapping[str, Recipe] = {"laptop": LAPTOP, "pixpnet": PIXPNET, "protopnet": PROTOPNET}

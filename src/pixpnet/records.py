@@ -1,0 +1,108 @@
+"""Frozen records to and from plain values (what JSON and YAML hold), checked field by field.
+
+What comes from a file is not to be trusted: a missing, unknown or mistyped field is an error that says where.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from functools import cache
+from math import isfinite
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+
+
+class BadRecord(ValueError):
+    """Plain values that are no such record; the message says which field, what came and what was expected."""
+
+
+def to_plain(value: object) -> Any:
+    """The record as dictionaries, lists, strings and numbers.
+
+    >>> from pixpnet.box import Box
+    >>> to_plain({"box": Box(0, 0, 2, 2)})
+    {'box': [0, 0, 2, 2]}
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): to_plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_plain(item) for item in value]
+    return value
+
+
+def from_plain(kind: type[T], value: object, where: str = "") -> T:
+    """Makes a record of a dataclass from plain values.
+
+    Args:
+        kind: the dataclass, or any type that its fields may have.
+        value: what was read.
+        where: what it is, for the message.
+
+    Raises:
+        BadRecord: if the values do not fit.
+
+    >>> from pixpnet.recipe import Losses
+    >>> from_plain(Losses, {"cluster_weight": 1, "separation_weight": 0.5, "off_class_l1": 0.0}).cluster_weight
+    1.0
+    """
+    made: T = _read(kind, value, where or getattr(kind, "__name__", str(kind)))
+    return made
+
+
+def _read(kind: Any, value: Any, where: str) -> Any:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if dataclasses.is_dataclass(kind):
+        return _read_record(kind, value, where)
+    if origin in (Union, UnionType):
+        if value is None and NoneType in arguments:
+            return None
+        return _read(next(argument for argument in arguments if argument is not NoneType), value, where)
+    if origin is Literal:
+        if value not in arguments or type(value) not in {type(argument) for argument in arguments}:
+            raise _bad(where, value, f"one of {', '.join(map(repr, arguments))}")
+        return value
+    if origin is tuple:
+        return _read_tuple(arguments, value, where)
+    if isinstance(kind, type) and issubclass(kind, tuple):
+        kinds = tuple(_hints(kind).values())
+        return kind(*_read_tuple(kinds, value, where))
+    if kind is float and type(value) is int:
+        value = float(value)
+    if type(value) is not kind or (kind is float and not isfinite(value)):
+        raise _bad(where, value, f"a finite {kind.__name__}" if kind is float else f"a value of type {kind.__name__}")
+    return value
+
+
+def _read_record(kind: Any, value: Any, where: str) -> Any:
+    names = [field.name for field in dataclasses.fields(kind)]
+    if not isinstance(value, Mapping) or set(value) != set(names):
+        raise _bad(where, sorted(value) if isinstance(value, Mapping) else value, f"the fields {', '.join(names)}")
+    kinds = _hints(kind)
+    read = {name: _read(kinds[name], value[name], f"{where}.{name}") for name in names}
+    try:
+        return kind(**read)
+    except ValueError as error:
+        raise BadRecord(f"{where}: {error}") from error
+
+
+def _read_tuple(kinds: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:
+    if not isinstance(value, (list, tuple)):
+        raise _bad(where, value, "a list")
+    if len(kinds) == 2 and kinds[1] is Ellipsis:
+        kinds = (kinds[0],) * len(value)
+    if len(kinds) != len(value):
+        raise _bad(where, value, f"{len(kinds)} values")
+    return tuple(_read(kind, item, f"{where}[{n}]") for n, (kind, item) in enumerate(zip(kinds, value, strict=True)))
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _bad(where: str, value: object, expected: str) -> BadRecord:
+    shown = repr(value)
+    return BadRecord(f"{where}: expected {expected}, got {shown if len(shown) < 200 else shown[:200] + ' ...'}")

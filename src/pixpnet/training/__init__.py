@@ -1,0 +1,26 @@
+"""Training: losses, replacement, the plan of epochs, the Lightning module, and a run on disk."""
+
+import pixpnet._torchvision  # noqa: F401  before torchmetrics and Lightning import torchvision
+from pixpnet.training.fitting import TrainingDiverged
+from pixpnet.training.judging import Interval, Judgement, judge
+from pixpnet.training.replacement import replace_prototypes
+from pixpnet.training.run import LogLine, Run, RunError
+from pixpnet.training.train import Metrics, open_run_data, resume, train
+from pixpnet.training.watching import Nobody, Watcher
+
+__all__ = [
+    "Interval",
+    "Judgement",
+    "LogLine",
+    "Metrics",
+    "Nobody",
+    "Run",
+    "RunError",
+    "TrainingDiverged",
+    "Watcher",
+    "judge",
+    "open_run_data",
+    "replace_prototypes",
+    "resume",
+    "train",
+]

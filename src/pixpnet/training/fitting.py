@@ -1,0 +1,278 @@
+"""The training loop as a Lightning module: it walks along the plan and knows nothing of any particular recipe."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+import numpy as np
+import pytorch_lightning as pl
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader
+from torchmetrics import MeanMetric
+
+from pixpnet.data import Augmentation, Batch, DataSet, Loading, Preprocessing, Sample, plain_loader, training_loader
+from pixpnet.model import Origin, Output, PixPNet
+from pixpnet.recipe import Recipe
+from pixpnet.records import from_plain, to_plain
+from pixpnet.training.judging import Judgement, deal, judge
+from pixpnet.training.losses import LossParts, loss_of
+from pixpnet.training.plan import LEARNING, Epoch, plan, rate_factor
+from pixpnet.training.replacement import replace_prototypes
+from pixpnet.training.run import LogLine, Run
+from pixpnet.training.watching import Watcher
+
+_STEP_RANDOMNESS = 3
+_STATE = "pixpnet"
+
+
+class TrainingDiverged(RuntimeError):
+    """The loss is no number any more; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Material:
+    """What is learnt from, and how it is shown to the network."""
+
+    data: DataSet
+    preprocessing: Preprocessing
+    augmentation: Augmentation
+    loading: Loading
+
+
+class Fitting(pl.LightningModule):
+    """Trains a network along a recipe's plan, replaces prototypes, and keeps the best result in a run folder."""
+
+    def __init__(
+        self, model: PixPNet, recipe: Recipe, material: Material, run: Run, seed: int, watcher: Watcher
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.recipe = recipe
+        self.plan = plan(recipe)
+        self.material = material
+        self.run = run
+        self.seed = seed
+        self.watcher = watcher
+        self.lines: list[LogLine] = []
+        self._means = {name: MeanMetric() for name in _MEASURED}
+        self._seen = _SoFar()
+        self._started = 0.0
+
+    # Batches ------------------------------------------------------------------------------------------------
+
+    def train_dataloader(self) -> DataLoader[Sample]:
+        """Augmented batches; each process gets its share of every batch."""
+        what, world = self.material, self.trainer.world_size
+        share = max(1, what.loading.batch_size // world)
+        loading = Loading(share, what.loading.workers, what.loading.cache_bytes, what.loading.drop_last)
+        return training_loader(
+            what.data, what.preprocessing, what.augmentation, loading, self.seed, self.global_rank, world
+        )
+
+    def _plain_batches(self, entries: Sequence[Any]) -> DataLoader[Sample]:
+        what = self.material
+        mine = deal(entries, what.loading.batch_size, self.global_rank, self.trainer.world_size)
+        return plain_loader(what.data, mine, what.preprocessing, what.loading)
+
+    # One step -----------------------------------------------------------------------------------------------
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        """Adam with a group for each part that has a learning rate of its own."""
+        how, model = self.recipe.optimisation, self.model
+        parts = {
+            "backbone": (model.backbone.parameters(), how.backbone_rate, how.weight_decay),
+            "add_on": (model.add_on.parameters(), how.add_on_rate, how.weight_decay),
+            "prototypes": ([model.prototypes], how.prototype_rate, 0.0),
+            "head": (model.head.parameters(), how.head_rate, how.weight_decay),
+        }
+        groups = [
+            {"name": name, "params": learning, "lr": rate, "full_rate": rate, "weight_decay": decay}
+            for name, (parameters, rate, decay) in parts.items()
+            if (learning := [parameter for parameter in parameters if parameter.requires_grad])
+        ]
+        return torch.optim.Adam(groups)
+
+    @property
+    def epoch(self) -> Epoch:
+        """The running epoch of the plan."""
+        return self.plan[self.current_epoch]
+
+    def on_train_start(self) -> None:
+        """Says how much there is to do."""
+        if self.trainer.is_global_zero:
+            self.watcher.begins(len(self.plan), len(self.lines), int(self.trainer.num_training_batches))
+
+    def on_train_epoch_start(self) -> None:
+        """Puts every part into the mode of the stage, and randomness where it would be after any interruption."""
+        self._started = time.monotonic()
+        self._seen = _SoFar()
+        for mean in self._means.values():
+            mean.to(self.device).reset()
+        self.model.origins = self.model.origins if self.epoch.stage == "head" else None
+        learning = LEARNING[self.epoch.stage]
+        self.model.train()
+        frozen = "backbone" not in learning or self.recipe.optimisation.frozen_statistics
+        self.model.backbone.train(not frozen)
+        if "prototypes" not in learning:
+            self.model.add_on.eval()
+        # Dropout and the like read torch's own generator, so it is set from (seed, epoch, process).
+        entropy = [_STEP_RANDOMNESS, self.seed, self.current_epoch, self.global_rank]
+        torch.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1)[0]))
+
+    def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
+        """Moves a batch."""
+        return batch.to(device, non_blocking=True)
+
+    def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
+        """The loss of a batch, with gradients for what learns in this stage."""
+        self._set_rates(batch_idx)
+        output = self._forward(batch.images)
+        loss = loss_of(self.model, output, batch.labels, self.recipe.losses)
+        self._measure(loss, output, batch, batch_idx)
+        return loss.total
+
+    def _forward(self, images: torch.Tensor) -> Output:
+        learning = LEARNING[self.epoch.stage]
+        with torch.set_grad_enabled("backbone" in learning):
+            features = self.model.backbone(images.contiguous(memory_format=torch.channels_last))
+        with torch.set_grad_enabled("prototypes" in learning):
+            matches = self.model.prototype_layer(self.model.add_on(features))
+        return Output(self.model.head(matches.scores), matches)
+
+    def _set_rates(self, step: int) -> None:
+        epoch = self.epoch
+        now = epoch.begins + step / max(1, int(self.trainer.num_training_batches))
+        factor = rate_factor(self.recipe.optimisation, epoch.stage, now)
+        for group in self.trainer.optimizers[0].param_groups:
+            group["lr"] = group["full_rate"] * factor
+
+    def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Parts that do not learn in this stage keep their weights and the optimiser's memory of them."""
+        learning = LEARNING[self.epoch.stage]
+        for group in optimizer.param_groups:
+            if group["name"] not in learning:
+                for parameter in group["params"]:
+                    parameter.grad = None
+
+    def _measure(self, loss: LossParts, output: Output, batch: Batch, step: int) -> None:
+        value = float(loss.total.detach())
+        if not isfinite(value):
+            raise TrainingDiverged(
+                f"the loss became {value} in epoch {self.current_epoch + 1}, step {step + 1}: lower the learning rates "
+                f"(--optimisation.add_on_rate and others) or raise the precision; what was learnt up to the last epoch "
+                f"is kept in {self.run.path}"
+            )
+        right = (output.logits.argmax(dim=1) == batch.labels).float().mean()
+        measured = (loss.total.detach(), loss.cross_entropy, loss.cluster, loss.separation, right)
+        for mean, number in zip(self._means.values(), measured, strict=True):
+            mean.update(number, weight=len(batch))
+        self._seen.add(value, float(right), len(batch))
+        if self.trainer.is_global_zero:
+            self.watcher.stepped(self.current_epoch, self._seen.loss, self._seen.accuracy)
+
+    # The end of an epoch ------------------------------------------------------------------------------------
+
+    def on_train_epoch_end(self) -> None:
+        """Validation, replacement, validation again; the best result is kept."""
+        self._share_statistics()
+        epoch = self.epoch
+        before = self._validate("validation")
+        after, moved = before, None
+        if epoch.replace:
+            entries = self.material.data.train
+            origins = replace_prototypes(
+                self.model,
+                self._plain_batches(entries),
+                entries,
+                self.recipe.replacement,
+                self.device,
+                lambda done, total: self._busy("replacement", done, total),
+            )
+            moved = sum(origin.distance for origin in origins) / len(origins)
+            after = self._validate("validation after replacement")
+        best = epoch.judged and self._is_best(after)
+        means = {name: float(mean.compute()) for name, mean in self._means.items()}
+        patches = epoch.replace or epoch.judged
+        line = LogLine(
+            epoch=self.current_epoch + 1,
+            stage=epoch.stage,
+            **means,
+            val_accuracy=before.accuracy,
+            val_loss=before.loss,
+            replaced_distance=moved,
+            val_accuracy_after=after.accuracy if patches else None,
+            val_loss_after=after.loss if patches else None,
+            best=best,
+            seconds=round(time.monotonic() - self._started, 3),
+        )
+        self.lines.append(line)
+        if not self.trainer.is_global_zero:
+            return
+        if best:
+            self.run.keep(self.model)
+        self.run.write_log(self.lines)
+        for logger in self.trainer.loggers:
+            numbers = {name: value for name, value in to_plain(line).items() if isinstance(value, float)}
+            logger.log_metrics(numbers, step=line.epoch)
+        self.watcher.epoch_ended(line)
+
+    def _is_best(self, judgement: Judgement) -> bool:
+        """More accurate than every earlier result; among equals the smaller loss, and then the earlier one, wins."""
+        earlier = [
+            (line.val_accuracy_after, -line.val_loss_after)
+            for line in self.lines
+            if line.best and line.val_accuracy_after is not None and line.val_loss_after is not None
+        ]
+        return not earlier or (judgement.accuracy, -judgement.loss) > max(earlier)
+
+    def _validate(self, task: str) -> Judgement:
+        return judge(
+            self.model,
+            self.model.num_classes,
+            self._plain_batches(self.material.data.val),
+            self.device,
+            lambda done, total: self._busy(task, done, total),
+        )
+
+    def _busy(self, task: str, done: int, total: int) -> None:
+        if self.trainer.is_global_zero:
+            self.watcher.busy(task, done, total)
+
+    def _share_statistics(self) -> None:
+        """Batch statistics of the leading process for all, so that all judge the same network."""
+        if self.trainer.world_size > 1:
+            for buffer in self.model.buffers():
+                dist.broadcast(buffer, src=0)
+
+    # Going on after an interruption ---------------------------------------------------------------------------
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """What is not in Lightning's own state."""
+        checkpoint[_STATE] = {"lines": to_plain(self.lines), "origins": to_plain(self.model.origins)}
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Takes it up again."""
+        state = checkpoint[_STATE]
+        self.lines = list(from_plain(tuple[LogLine, ...], state["lines"], "log"))
+        origins = state["origins"]
+        self.model.origins = origins and from_plain(tuple[Origin, ...], origins, "origins")
+
+
+@dataclass
+class _SoFar:
+    """Means over the epoch up to now, in this process."""
+
+    images: int = 0
+    loss: float = 0.0
+    accuracy: float = 0.0
+
+    def add(self, loss: float, accuracy: float, images: int) -> None:
+        self.images += images
+        self.loss += (loss - self.loss) * images / self.images
+        self.accuracy += (accuracy - self.accuracy) * images / self.images
+
+
+_MEASURED = ("loss", "cross_entropy", "cluster", "separation", "train_accuracy")

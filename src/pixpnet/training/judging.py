@@ -1,0 +1,148 @@
+"""Accuracy of a model on un-augmented images, alone or together with other processes."""
+
+import pixpnet._torchvision  # noqa: F401  isort: skip  before torchmetrics imports torchvision
+
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any, TypeVar
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torchmetrics import MeanMetric
+from torchmetrics.classification import MulticlassConfusionMatrix
+
+from pixpnet.data import Batch
+
+T = TypeVar("T")
+# Told how many of how many batches are done.
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A range that holds the true share in 95 of 100 repetitions."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """How a model did on some images.
+
+    Attributes:
+        accuracy: share of images whose largest logit is that of their class, 0-1.
+        loss: mean cross-entropy.
+        images: how many.
+        interval: of the accuracy (Wilson, 95 %), for images like these.
+        class_accuracy: the accuracy within each class, None for a class without images.
+        confusion: for each true class, how many images were given to each class.
+    """
+
+    accuracy: float
+    loss: float
+    images: int
+    interval: Interval
+    class_accuracy: tuple[float | None, ...]
+    confusion: tuple[tuple[int, ...], ...]
+
+
+def judge(
+    logits_of: nn.Module,
+    num_classes: int,
+    batches: Iterable[Batch],
+    device: torch.device | str = "cpu",
+    progress: Progress | None = None,
+) -> Judgement:
+    """Counts right answers; where several processes each bring their own batches, over all of them.
+
+    Args:
+        logits_of: takes images and answers with something that has `logits`.
+        num_classes: how many classes there are.
+        batches: un-augmented images with labels.
+        device: where the model is.
+        progress: told how many batches are done.
+    """
+    confusion = MulticlassConfusionMatrix(num_classes, validate_args=False).to(device)
+    loss = MeanMetric().to(device)
+    total = batch_count(batches)
+    with evaluating(logits_of):
+        for done, batch in enumerate(batches, start=1):
+            batch = batch.to(device)
+            logits = logits_of(batch.images).logits.float()
+            confusion.update(logits, batch.labels)
+            loss.update(F.cross_entropy(logits, batch.labels), weight=len(batch))
+            if progress is not None:
+                progress(done, total)
+    counts = [[int(count) for count in row] for row in confusion.compute().tolist()]
+    return judgement(counts, float(loss.compute()))
+
+
+def judgement(confusion: Sequence[Sequence[int]], loss: float) -> Judgement:
+    """What a table of counts says.
+
+    >>> found = judgement([[3, 1], [0, 0]], loss=0.5)
+    >>> found.accuracy, found.class_accuracy
+    (0.75, (0.75, None))
+    """
+    images = sum(map(sum, confusion))
+    if not images:
+        raise ValueError("there are no images to be judged on")
+    right = sum(row[label] for label, row in enumerate(confusion))
+    return Judgement(
+        accuracy=right / images,
+        loss=loss,
+        images=images,
+        interval=wilson(right, images),
+        class_accuracy=tuple(row[label] / sum(row) if sum(row) else None for label, row in enumerate(confusion)),
+        confusion=tuple(tuple(row) for row in confusion),
+    )
+
+
+def wilson(right: int, images: int, deviations: float = 1.96) -> Interval:
+    """Wilson's interval of a share.
+
+    >>> interval = wilson(95, 100)
+    >>> f"{interval.low:.3f} {interval.high:.3f}"
+    '0.888 0.978'
+    """
+    square = deviations**2
+    centre = (right + square / 2) / (images + square)
+    half = deviations / (images + square) * sqrt(right * (images - right) / images + square / 4)
+    # Rounding must not push the ends past the share itself.
+    share = right / images
+    return Interval(max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half)))
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Eval mode without gradients, and back to whatever mode each module was in."""
+    modes = [(module, module.training) for module in model.modules()]
+    try:
+        model.eval()
+        with torch.no_grad():
+            yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
+def batch_count(batches: Iterable[Any]) -> int:
+    """How many batches there are, 0 where that is not known."""
+    return len(batches) if isinstance(batches, Sized) else 0
+
+
+def deal(items: Sequence[T], batch_size: int, rank: int, world_size: int) -> tuple[T, ...]:
+    """One process's share of an evaluation: every so-manieth batch, so that batches stay what they are.
+
+    Batches of the same images give the same floating-point numbers, so several processes find exactly what one
+    would have found.
+
+    >>> deal("abcdefg", batch_size=2, rank=1, world_size=2)
+    ('c', 'd', 'g')
+    """
+    starts = range(rank * batch_size, len(items), world_size * batch_size)
+    return tuple(item for start in starts for item in items[start : start + batch_size])

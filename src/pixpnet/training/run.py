@@ -1,0 +1,178 @@
+"""A run on disk: plain files, each written whole or not at all.
+
+```
+config.yaml         everything that decided the run; `pixpnet train --config` takes it
+model.safetensors   the best model so far, by validation after replacement, with all that it needs to answer
+prototypes.json     for each prototype: class, source image, cell, exact field, distance
+prototypes/         a picture of each prototype: what its cell saw
+metrics.json        accuracies of the model that was chosen
+log.csv             one line for each epoch
+openings.jsonl      one line for each time the test split was opened
+checkpoints/        where to go on after an interruption
+```
+"""
+
+import csv
+import fcntl
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from pixpnet.config import RunConfig, config_text, read_config
+from pixpnet.model import PixPNet
+from pixpnet.model.file import MODEL_FILE, PROTOTYPES_FILE, prototypes_listing, written_whole
+from pixpnet.records import to_plain
+
+
+class RunError(ValueError):
+    """A run folder that cannot be used like that; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """One epoch in `log.csv`; None where something was not measured.
+
+    Attributes:
+        epoch: counted from 1.
+        stage: what learnt.
+        loss: mean over the epoch's batches.
+        cross_entropy: part of the loss.
+        cluster: part of the loss, before its weight.
+        separation: part of the loss, before its weight.
+        train_accuracy: on the augmented views, while learning.
+        val_accuracy: at the end of the epoch, before replacement.
+        val_loss: cross-entropy there.
+        replaced_distance: mean distance that prototypes moved when they were replaced.
+        val_accuracy_after: after replacement.
+        val_loss_after: cross-entropy there.
+        best: whether this is the best model so far.
+        seconds: how long the epoch took.
+    """
+
+    epoch: int
+    stage: str
+    loss: float
+    cross_entropy: float
+    cluster: float
+    separation: float
+    train_accuracy: float
+    val_accuracy: float
+    val_loss: float
+    replaced_distance: float | None
+    val_accuracy_after: float | None
+    val_loss_after: float | None
+    best: bool
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """The folder of a run."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, path: Path, config: RunConfig) -> "Run":
+        """A new folder with its configuration.
+
+        Raises:
+            RunError: if there is something already.
+        """
+        cls.refuse_if_used(path)
+        path.mkdir(parents=True, exist_ok=True)
+        run = cls(path)
+        run.checkpoint.parent.mkdir(exist_ok=True)
+        run.write("config.yaml", config_text(config))
+        return run
+
+    @staticmethod
+    def refuse_if_used(path: Path) -> None:
+        """Nothing is ever overwritten.
+
+        Raises:
+            RunError: if there is something already.
+        """
+        if (path / "config.yaml").exists():
+            raise RunError(
+                f"{path} is a run already: go on with it (pixpnet train --resume {path}), or choose another --out"
+            )
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise RunError(f"{path} exists and is not empty: choose another --out")
+
+    @property
+    def config(self) -> RunConfig:
+        """What decided the run."""
+        return read_config(self.path / "config.yaml")
+
+    @property
+    def checkpoint(self) -> Path:
+        """Where to go on from; may not be there yet."""
+        return self.path / "checkpoints" / "last.ckpt"
+
+    @property
+    def openings(self) -> Path:
+        """The record of openings of the test split."""
+        return self.path / "openings.jsonl"
+
+    @property
+    def crops(self) -> Path:
+        """Pictures of the prototypes."""
+        return self.path / "prototypes"
+
+    @property
+    def finished(self) -> bool:
+        """Whether training came to its end and the model was judged."""
+        return (self.path / "metrics.json").exists()
+
+    def write(self, name: str, text: str) -> None:
+        """Writes a text file, whole or not at all."""
+        with written_whole(self.path / name) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+
+    def keep(self, model: PixPNet) -> None:
+        """Makes this the run's model."""
+        model.save(self.path / MODEL_FILE)
+        self.write(PROTOTYPES_FILE, prototypes_listing(model))
+
+    def write_log(self, lines: Sequence[LogLine]) -> None:
+        """Writes the whole log."""
+        text = StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(column.name for column in fields(LogLine))
+        for line in lines:
+            writer.writerow("" if value is None else value for value in to_plain(line).values())
+        self.write("log.csv", text.getvalue())
+
+    def write_metrics(self, metrics: object) -> None:
+        """Writes the accuracies of the chosen model; this ends the run."""
+        self.write("metrics.json", json.dumps(to_plain(metrics), indent=1))
+
+    def read_metrics(self) -> dict[str, Any]:
+        """What `write_metrics` wrote.
+
+        Raises:
+            RunError: if the run is not finished or the file is damaged.
+        """
+        try:
+            found = json.loads((self.path / "metrics.json").read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise RunError(f"{self.path} is not finished: pixpnet train --resume {self.path}") from error
+        except (ValueError, RecursionError) as error:
+            raise RunError(f"{self.path / 'metrics.json'} is damaged: {error}") from error
+        if not isinstance(found, dict):
+            raise RunError(f"{self.path / 'metrics.json'} is damaged: it holds no table of figures")
+        return found
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keeps a second process from training the same run; the system frees it however the first one ends."""
+        with (self.path / ".lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise RunError(f"{self.path} is being trained by another process") from error
+            yield

@@ -1,0 +1,248 @@
+"""A training run from its configuration to the judged model, from the start or from where it was interrupted."""
+
+import logging
+import signal
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from pickle import UnpicklingError
+
+import pytorch_lightning as pl
+import torch
+from lightning_fabric.utilities.exceptions import MisconfigurationException
+from lightning_fabric.utilities.rank_zero import rank_zero_only
+from pytorch_lightning.loggers import Logger, TensorBoardLogger
+
+from pixpnet.config import RunConfig, TrainerOptions
+from pixpnet.data import DataOptions, DataSet, Loading, open_data, plain_loader, record_in
+from pixpnet.model import PixPNet
+from pixpnet.model.build import build_backbone, build_model
+from pixpnet.training.checkpoint import LastEpoch
+from pixpnet.training.crops import write_crops
+from pixpnet.training.fitting import Fitting, Material
+from pixpnet.training.judging import Judgement, Progress, judge
+from pixpnet.training.run import Run, RunError
+from pixpnet.training.watching import Nobody, Watcher
+
+# What Lightning says at every start and nobody needs to act on.
+_CHATTER = (
+    "pytorch_lightning",
+    "pytorch_lightning.utilities.rank_zero",
+    "pytorch_lightning.accelerators.cuda",
+    "lightning.pytorch.utilities.rank_zero",
+)
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """What came out of a run, in `metrics.json`.
+
+    Attributes:
+        chosen_epoch: of the model that was kept.
+        epochs: how many there were.
+        val_accuracy_before: of the chosen epoch, before its prototypes were replaced.
+        val_accuracy: of the model that was kept: after replacement.
+        validation: the model that was kept, on the validation images.
+        test: the model that was kept, on the test images; None if they were not opened.
+        mean_field: mean share of the image that a cell sees.
+        largest_field: largest share of the image that a cell sees.
+        prototypes: how many.
+    """
+
+    chosen_epoch: int
+    epochs: int
+    val_accuracy_before: float
+    val_accuracy: float
+    validation: Judgement
+    test: Judgement | None
+    mean_field: float
+    largest_field: float
+    prototypes: int
+
+
+def train(
+    config: RunConfig, out: Path, watcher: Watcher | None = None, progress: Progress | None = None
+) -> Metrics | None:
+    """Trains a network and judges it, with everything on record in a run folder.
+
+    Args:
+        config: what to do.
+        out: a new folder for the run.
+        watcher: told what happens.
+        progress: told how many images have been looked at while the data set is opened.
+
+    Returns:
+        the figures of the model that was chosen, on validation, after replacement; None in processes that work for
+        the leading one.
+
+    Raises:
+        RunError: if the folder is in use.
+        DataError, UnknownModel, WeightsError, CutError: if the configuration cannot be carried out.
+        TrainingDiverged: if the loss is no number any more.
+    """
+    if _leads():
+        Run.refuse_if_used(out)  # before any work is done
+    data = open_run_data(config, progress)
+    fitting = _prepare(config, data, out, watcher or Nobody())
+    trainer = _trainer(config.trainer, out, fitting)
+    if _leads():
+        Run.create(out, config)
+    return _carry_out(fitting, trainer, config, data)
+
+
+def resume(out: Path, watcher: Watcher | None = None, progress: Progress | None = None) -> Metrics | None:
+    """Goes on with a run that was interrupted, from the end of its last whole epoch.
+
+    On the CPU it ends with bit for bit the model that the uninterrupted run would have made.
+
+    Raises:
+        RunError: if the run is finished or damaged.
+    """
+    run = Run(out)
+    config = run.config
+    if run.finished:
+        raise RunError(f"{out} is finished: pixpnet evaluate {out}, or train anew with another --out")
+    data = open_run_data(config, progress)
+    fitting = _prepare(config, data, out, watcher or Nobody())
+    trainer = _trainer(config.trainer, out, fitting)
+    return _carry_out(fitting, trainer, config, data)
+
+
+def open_run_data(config: RunConfig, progress: Progress | None = None) -> DataSet:
+    """The data set of a run, split as it was for that run."""
+    options = DataOptions(
+        seed=config.seed,
+        validation_fraction=config.validation_fraction,
+        on_bad=config.on_bad,
+        crop_to_box=config.crop_to_box,
+    )
+    return open_data(config.data, options, progress)
+
+
+def _prepare(config: RunConfig, data: DataSet, out: Path, watcher: Watcher) -> Fitting:
+    preprocessing = data.preprocessing if config.size is None else data.preprocessing.scaled_to(config.size)
+    how = config.optimisation
+    augmentation = data.augmentation if how.views is None else replace(data.augmentation, factor=how.views)
+    if not data.val:
+        raise RunError(
+            f"{data.name} has too few images for a validation split, and the model is chosen on it: add images, or "
+            "raise --validation_fraction"
+        )
+    backbone = build_backbone(config.backbone, config.at, config.weights, preprocessing.size, config.seed)
+    model = build_model(backbone, config.backbone, config.architecture, data.class_names, preprocessing, config.seed)
+    material = Material(data, preprocessing, augmentation, Loading(how.batch_size, config.workers))
+    return Fitting(model, config.recipe, material, Run(out), config.seed, watcher)
+
+
+def _carry_out(fitting: Fitting, trainer: pl.Trainer, config: RunConfig, data: DataSet) -> Metrics | None:
+    run = fitting.run
+    if not _leads():
+        _fit(trainer, fitting)
+        return None
+    with run.locked():
+        _fit(trainer, fitting)
+        metrics = _finish(fitting, config, data)
+        run.write_metrics(metrics)
+    return metrics
+
+
+def _fit(trainer: pl.Trainer, fitting: Fitting) -> None:
+    checkpoint = fitting.run.checkpoint
+    state = torch.random.get_rng_state()
+    interrupts = signal.getsignal(signal.SIGINT)
+    try:
+        with _quiet():
+            trainer.fit(fitting, ckpt_path=str(checkpoint) if checkpoint.exists() else None, weights_only=True)
+    except SystemExit as end:
+        # Lightning's answer to Ctrl-C.
+        raise KeyboardInterrupt from end
+    except (UnpicklingError, EOFError, KeyError) as error:
+        raise RunError(f"{checkpoint} is damaged ({error}): delete it to begin the run anew") from error
+    finally:
+        signal.signal(signal.SIGINT, interrupts)
+        torch.random.set_rng_state(state)
+
+
+def _finish(fitting: Fitting, config: RunConfig, data: DataSet) -> Metrics:
+    """Takes the kept model from its file, as anyone else will, and judges that."""
+    run, material, watcher = fitting.run, fitting.material, fitting.watcher
+    model = PixPNet.load(run.path, own_code=True)  # this very process built it from that name
+    chosen = [line for line in fitting.lines if line.best][-1]
+    write_crops(model, data, run.crops, lambda done, total: watcher.busy("pictures of prototypes", done, total))
+
+    def judged(entries: tuple[object, ...], task: str) -> Judgement:
+        batches = plain_loader(data, entries, model.preprocessing, material.loading)  # type: ignore[arg-type]
+        return judge(model, model.num_classes, batches, "cpu", lambda done, total: watcher.busy(task, done, total))
+
+    validation = judged(data.val, "validation")
+    test = None
+    if config.judge_on_test and len(data.test):
+        entries = data.test.open(record_in(run.openings), f"final evaluation of the model of epoch {chosen.epoch}")
+        test = judged(entries, "test")
+    return Metrics(
+        chosen_epoch=chosen.epoch,
+        epochs=len(fitting.lines),
+        val_accuracy_before=chosen.val_accuracy,
+        val_accuracy=validation.accuracy,
+        validation=validation,
+        test=test,
+        mean_field=model.field.mean_fraction_union,
+        largest_field=model.field.max_fraction,
+        prototypes=len(model.prototypes),
+    )
+
+
+def _trainer(options: TrainerOptions, out: Path, fitting: Fitting) -> pl.Trainer:
+    several = options.devices not in ("1", "auto") or options.num_nodes > 1
+    # In some stages some parts have no gradient, which DDP must be told.
+    strategy = "ddp_find_unused_parameters_true" if several and options.strategy == "auto" else options.strategy
+    devices = int(options.devices) if options.devices.lstrip("-").isdigit() else options.devices
+    logger: list[Logger] = []
+    if find_spec("tensorboard") is not None:
+        logger.append(TensorBoardLogger(out, name="", version="tensorboard"))
+    try:
+        with _quiet():
+            return pl.Trainer(
+                accelerator=options.accelerator,
+                devices=devices,
+                num_nodes=options.num_nodes,
+                strategy=strategy,
+                precision=options.precision,  # type: ignore[arg-type]
+                max_epochs=len(fitting.plan),
+                callbacks=[LastEpoch(fitting.run)],
+                logger=logger,
+                limit_val_batches=0,
+                num_sanity_val_steps=0,
+                use_distributed_sampler=False,
+                enable_progress_bar=False,
+                enable_model_summary=False,
+                default_root_dir=out,
+            )
+    except (MisconfigurationException, ValueError, RuntimeError) as error:
+        raise RunError(
+            f"this machine cannot do --trainer.accelerator {options.accelerator} --trainer.devices {options.devices} "
+            f"--trainer.precision {options.precision}: {error}"
+        ) from error
+
+
+def _leads() -> bool:
+    """Whether this process writes; those that Lightning starts beside it for other devices do not."""
+    return getattr(rank_zero_only, "rank", 0) in (0, None)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    loggers = [logging.getLogger(name) for name in _CHATTER]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module=r"(pytorch_lightning|lightning_fabric|torch\.distributed)\b")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

@@ -1,0 +1,37 @@
+"""What somebody who watches a training run is told. Nothing here prints; the command line draws bars from it."""
+
+from typing import Protocol
+
+from pixpnet.training.run import LogLine
+
+
+class Watcher(Protocol):
+    """Told what happens, as it happens, in the process that leads."""
+
+    def begins(self, epochs: int, done: int, steps: int) -> None:
+        """Training begins, or goes on after some epochs; an epoch has so many steps."""
+
+    def stepped(self, epoch: int, loss: float, accuracy: float) -> None:
+        """A step was taken; loss and accuracy are means over the epoch so far."""
+
+    def busy(self, task: str, done: int, total: int) -> None:
+        """Something else takes a while: so many of so many batches are done."""
+
+    def epoch_ended(self, line: LogLine) -> None:
+        """An epoch came to its end, with everything that belongs to it."""
+
+
+class Nobody:
+    """Watches nothing."""
+
+    def begins(self, epochs: int, done: int, steps: int) -> None:
+        """See `Watcher`."""
+
+    def stepped(self, epoch: int, loss: float, accuracy: float) -> None:
+        """See `Watcher`."""
+
+    def busy(self, task: str, done: int, total: int) -> None:
+        """See `Watcher`."""
+
+    def epoch_ended(self, line: LogLine) -> None:
+        """See `Watcher`."""

@@ -15,6 +15,10 @@ _HOMES: dict[str, str] = {
             *("Call", "Field", "Fields", "Region", "Sources"),
             *("UnknownLayer", "UnsupportedOperation", "receptive_fields", "rule"),
         ),
+        "pixpnet.config": ("RunConfig",),
+        "pixpnet.model": ("Backbone", "Origin", "PixPNet", "PrototypeLayer"),
+        "pixpnet.recipe": ("RECIPES", "Recipe"),
+        "pixpnet.training": ("Run", "replace_prototypes", "resume", "train"),
         "pixpnet.zoo": ("UnknownModel",),
     }.items()
     for name in names

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace, set_parsing_settings
 
-from pixpnet.commands import data, demo, fields
+from pixpnet.commands import data, demo, evaluate, fields, predict, train
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,7 @@ class Command:
     add_arguments: Callable[[ArgumentParser], None]
     run: Callable[[Namespace], int]
     examples: str = ""
+    usage: str | None = None
 
 
 # A group of commands is a mapping again: `pixpnet data check`.
@@ -35,6 +36,11 @@ COMMANDS: Mapping[str, Command | Mapping[str, Command]] = {
             lambda args: data.show(args.path, args.out, args.images, args.views, args.seed),
         ),
     },
+    "train": Command("train a network on your images", train.add_arguments, train.run, train.EXAMPLES, train.USAGE),
+    "evaluate": Command(
+        "judge a trained network on images it has not seen", evaluate.add_arguments, evaluate.run, evaluate.EXAMPLES
+    ),
+    "predict": Command("say what is on pictures", predict.add_arguments, predict.run, predict.EXAMPLES),
     "demo": Command("try it with nothing at hand", demo.add_arguments, demo.run),
 }
 _GROUPS = {"data": "look at data sets before training on them"}
@@ -61,6 +67,7 @@ def _add_commands(parser: ArgumentParser, commands: Mapping[str, Command | Mappi
         own = ArgumentParser(
             description=f"{summary[0].upper()}{summary[1:]}.",
             epilog=command.examples if isinstance(command, Command) else None,
+            usage=command.usage if isinstance(command, Command) else None,
             formatter_class=_Formatter,
         )
         group.add_subcommand(name, own, help=summary)

@@ -1,0 +1,27 @@
+"""Which device a command computes on."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+DEVICE_HELP = "cpu, cuda, mps, ... or auto for what there is"
+
+
+def choose_device(name: str) -> "torch.device":
+    """The device of this name, if this machine has it.
+
+    Raises:
+        ValueError: if it has not, or there is no such name.
+    """
+    import torch
+
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        first = str(error).strip().split("\n", 1)[0]
+        raise ValueError(f"this machine cannot compute on --device {name} ({first}): use cpu or auto") from error
+    return device

@@ -1,0 +1,101 @@
+"""``pixpnet evaluate``: the accuracy of a trained model, with every opening of the test split on record."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pixpnet.commands.device import DEVICE_HELP, choose_device
+from pixpnet.commands.progress import progress_bar
+
+if TYPE_CHECKING:
+    from jsonargparse import ArgumentParser, Namespace
+
+    from pixpnet.data import DataSet
+    from pixpnet.model import PixPNet
+    from pixpnet.training import Judgement
+
+EXAMPLES = """examples:
+  pixpnet evaluate runs/birds                         the test split of the data it was trained on; on record
+  pixpnet evaluate runs/birds --split val             the images that it was chosen by
+  pixpnet evaluate runs/photos --data folder:other    other images of the same classes"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declares what `evaluate` takes."""
+    from typing import Literal
+
+    parser.add_argument("run", type=Path, metavar="RUN", help="a run folder")
+    parser.add_argument("--data", type=str, default=None, help="another data set with the same classes")
+    parser.add_argument("--split", type=Literal["test", "val"], default="test", help="which images")
+    parser.add_argument("--batch_size", type=int, default=64, help="images at a time")
+    parser.add_argument("--workers", type=int, default=0, help="processes that load images")
+    parser.add_argument("--device", type=str, default="auto", help=DEVICE_HELP)
+    parser.add_argument("--own_code", action="store_true", help="the backbone is code of your own that may be called")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(args: Namespace) -> int:
+    """Judges a run's model on images and prints how it did."""
+    from dataclasses import replace
+
+    from rich.console import Console
+
+    from pixpnet.data import Loading, plain_loader, record_in
+    from pixpnet.model import PixPNet
+    from pixpnet.records import to_plain
+    from pixpnet.training import Run, judge, open_run_data
+
+    found = Run(args.run)
+    config = found.config
+    model = PixPNet.load(args.run, own_code=args.own_code)
+    device = choose_device(args.device)
+    console = Console(file=sys.stderr)
+    with progress_bar(console, "looking at the images") as progress:
+        data = open_run_data(replace(config, data=args.data or config.data), progress)
+    _refuse_other_classes(model, data)
+    if args.split == "test":
+        entries = data.test.open(record_in(found.openings), f"pixpnet evaluate on {args.data or config.data}")
+    else:
+        entries = data.val
+    batches = plain_loader(data, entries, model.preprocessing, Loading(args.batch_size, args.workers))
+    with progress_bar(console, args.split) as progress:
+        judgement = judge(model.to(device), model.num_classes, batches, device, progress)
+    if args.json:
+        record = {"run": str(args.run), "data": data.name, "split": args.split, **to_plain(judgement)}
+        sys.stdout.write(json.dumps(record, indent=1) + "\n")
+    else:
+        sys.stdout.write(_report(judgement, model, data, args.split))
+    return 0
+
+
+def _report(judgement: Judgement, model: PixPNet, data: DataSet, split: str) -> str:
+    low, high = judgement.interval.low, judgement.interval.high
+    width = max(map(len, model.class_names))
+    lines = [
+        f"{data.name}, {split}: {judgement.accuracy:.1%} of {judgement.images} images "
+        f"(95 % interval {low:.1%} to {high:.1%}), cross-entropy {judgement.loss:.3f}",
+        "",
+    ]
+    for label, (name, accuracy) in enumerate(zip(model.class_names, judgement.class_accuracy, strict=True)):
+        if accuracy is None:
+            lines.append(f"{name:{width}s}    no images")
+            continue
+        wrong = [(count, other) for other, count in enumerate(judgement.confusion[label]) if count and other != label]
+        taken = ", ".join(f"{count} for {model.class_names[other]}" for count, other in sorted(wrong, reverse=True)[:3])
+        lines.append(f"{name:{width}s}  {accuracy:6.1%}" + (f"   taken: {taken}" if taken else ""))
+    return "\n".join(lines) + "\n"
+
+
+def _refuse_other_classes(model: PixPNet, data: DataSet) -> None:
+    if data.class_names != model.class_names:
+        unknown = [name for name in data.class_names if name not in model.class_names]
+        missing = [name for name in model.class_names if name not in data.class_names]
+        raise ValueError(
+            f"{data.name} has other classes than the model"
+            + (f"; the model does not know {', '.join(unknown[:5])}" if unknown else "")
+            + (f"; there is no {', '.join(missing[:5])}" if missing else "")
+            + ("" if unknown or missing else ": the same, in another order")
+        )

@@ -1,0 +1,110 @@
+"""``pixpnet train``: from a data set to a judged model in a run folder."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from jsonargparse import ArgumentParser, Namespace
+from jsonargparse._actions import ActionConfigFile
+
+from pixpnet.config import RunConfig
+from pixpnet.recipe import RECIPES
+from pixpnet.records import from_plain, to_plain
+
+if TYPE_CHECKING:
+    from pixpnet.training import Metrics
+
+USAGE = "pixpnet train --out RUN [--data ...] [--backbone ... --at ... --weights ...] [any option below]"
+
+EXAMPLES = """examples:
+  pixpnet train --out runs/birds                      drawn birds, the small backbone, on this machine
+  pixpnet train --data folder:photos --backbone resnet18 --at layer3 --weights imagenet --out runs/photos
+  pixpnet train --data cub:CUB_200_2011 --backbone vgg16 --at maxpool4 --weights imagenet \\
+                --recipe pixpnet --trainer.devices 4 --trainer.precision bf16-mixed --out runs/paper
+  pixpnet train --recipe protopnet --print_config > mine.yaml
+  pixpnet train --config mine.yaml --seed 1 --out runs/mine
+  pixpnet train --resume runs/mine                    after an interruption of any kind"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declares what `train` takes: every field of `RunConfig`, and where the run goes."""
+    parser.add_argument("--out", type=Path, default=None, metavar="RUN", help="a new folder for the run")
+    parser.add_argument("--resume", type=Path, default=None, metavar="RUN", help="go on with an interrupted run")
+    parser.add_argument(
+        "--config",
+        "--recipe",
+        action=_ConfigOrRecipe,
+        metavar="FILE|NAME",
+        help="a configuration file, or the name of a recipe: laptop (the default: a few hundred images, minutes to an "
+        "hour), pixpnet (the paper's) or protopnet. What follows it on the command line changes it",
+    )
+    parser.add_class_arguments(RunConfig)
+
+
+def run(args: Namespace) -> int:
+    """Trains, or goes on training, and says how it went."""
+    if (args.out is None) == (args.resume is None):
+        sys.stderr.write("error: say where the run goes, --out RUN, or which one to go on with, --resume RUN\n")
+        return 2
+    from pixpnet.commands.training_display import display
+    from pixpnet.training import resume, train
+
+    folder: Path = args.out or args.resume
+    try:
+        with display() as shown:
+            if args.resume is not None:
+                metrics = resume(folder, shown.watcher, shown.opening)
+            else:
+                metrics = train(config_of(args), folder, shown.watcher, shown.opening)
+    except KeyboardInterrupt:
+        # What the last whole epoch left is safe; nothing that was begun is needed.
+        kept = "the best model so far is in it" if (folder / "model.safetensors").exists() else "no model yet"
+        if (folder / "config.yaml").exists():
+            sys.stderr.write(f"\nstopped; {folder} is kept ({kept}). Go on with: pixpnet train --resume {folder}\n")
+        return 130
+    if metrics is not None:
+        sys.stdout.write(summary(metrics, folder))
+    return 0
+
+
+def config_of(args: Namespace) -> RunConfig:
+    """The record of the command line's values."""
+    given: dict[str, Any] = args.as_dict()
+    return from_plain(RunConfig, {field.name: given[field.name] for field in fields(RunConfig)}, "configuration")
+
+
+def summary(metrics: Metrics, folder: Path) -> str:
+    """The outcome in a few lines."""
+    lines = [
+        f"chosen on validation, after replacement: epoch {metrics.chosen_epoch} of {metrics.epochs}",
+        f"validation accuracy  {metrics.val_accuracy:6.1%} after replacement, {metrics.val_accuracy_before:.1%} before",
+    ]
+    if metrics.test is None:
+        lines.append("test accuracy        not looked at: the test split stayed closed")
+    else:
+        low, high = metrics.test.interval.low, metrics.test.interval.high
+        lines.append(
+            f"test accuracy        {metrics.test.accuracy:6.1%} (95 % interval {low:.1%} to {high:.1%}, "
+            f"{metrics.test.images} images)"
+        )
+    lines += [
+        f"a cell sees          {metrics.mean_field:6.1%} of the image on average, {metrics.largest_field:.1%} at most",
+        f"{metrics.prototypes} prototypes, each a patch of a training image: {folder / 'prototypes'}",
+        f"the run: {folder}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+class _ConfigOrRecipe(ActionConfigFile):
+    """A recipe is a configuration file that is built in."""
+
+    def __call__(self, parser: Any, cfg: Any, values: Any, option_string: str | None = None) -> None:
+        if option_string == "--recipe":
+            if values not in RECIPES:
+                parser.error(f"there is no recipe {values!r}; there are {', '.join(RECIPES)}")
+            values = yaml.safe_dump(to_plain(RECIPES[values]))
+        super().__call__(parser, cfg, values, option_string)  # type: ignore[no-untyped-call]

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from pixpnet import UnknownModel, zoo
+from pixpnet.smallnet import SmallNet
 
 
 def test_the_paper_has_21_architectures_and_all_can_be_built() -> None:
@@ -46,5 +47,30 @@ def test_own_networks_and_those_without_other_names_have_none() -> None:
     ("name", "says"), [("resnet17", "resnet18"), ("timm:resnett50", "resnet50"), ("os:nope", "no callable")]
 )
 def test_unknown_names_get_the_nearest(name: str, says: str) -> None:
+    with pytest.raises(UnknownModel, match=says):
+        zoo.build(name)
+
+
+def test_the_small_network_is_built_by_name_and_by_its_field() -> None:
+    assert zoo.build("small-61").field == 61
+    assert zoo.build("small").field == SmallNet().field
+    assert all(p.is_meta for p in zoo.build("small", device="meta").parameters())
+    assert not zoo.build("small").training
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("small-5", "'small-21'$"),
+        ("small-60", "'small-53' or 'small-61'$"),
+        *(
+            (f"small-{size}", "a field in pixels, such as 'small-61'")
+            for size in ("x", "", "-61", "+61", "061", "6_1", "٦١")
+        ),
+        ("smal", "'small'"),
+        ("small61", "'small'"),
+    ],
+)
+def test_names_of_no_small_network_are_refused_with_those_that_there_are(name: str, says: str) -> None:
     with pytest.raises(UnknownModel, match=says):
         zoo.build(name)

@@ -1,8 +1,9 @@
 """Names to networks, and the paper's names for their layers.
 
-A name is a torchvision model (``resnet18``), a timm model (``timm:convnext_tiny``) or a person's own code
-(``my.module:build``, called without arguments). The paper's table of intermediate layers (App. F) calls
-layers by names that are not always module paths; ``paper_names`` translates them.
+A name is a torchvision model (``resnet18``), a timm model (``timm:convnext_tiny``), the small network for small
+images (``small``, or ``small-61`` for a field of 61 pixels) or a person's own code (``my.module:build``, called
+without arguments). The paper's table of intermediate layers (App. F) calls layers by names that are not always
+module paths; ``paper_names`` translates them.
 """
 
 import importlib
@@ -11,6 +12,8 @@ from difflib import get_close_matches
 
 import torch
 from torch import nn
+
+from pixpnet.smallnet import SmallNet, nearest_fields
 
 
 class UnknownModel(ValueError):
@@ -21,11 +24,13 @@ def build(name: str, device: str = "cpu") -> nn.Module:
     """Builds the network called ``name`` with random weights, in eval mode.
 
     Args:
-        name: a torchvision name, ``timm:NAME`` or ``module.path:callable``.
+        name: a torchvision name, ``timm:NAME``, ``small`` or ``small-FIELD``, or ``module.path:callable``.
         device: where its parameters live; on ``"meta"`` they have shapes but no values and cost nothing.
 
     >>> type(build("resnet18", device="meta")).__name__
     'ResNet'
+    >>> build("small-61", device="meta").field
+    61
     """
     if device == "meta":
         try:
@@ -71,7 +76,23 @@ def _build(name: str) -> nn.Module:
         return _build_timm(name.removeprefix("timm:"))
     if is_own_code(name):
         return _build_own(*name.rsplit(":", 1))
+    if name == "small" or name.startswith("small-"):
+        return _build_small(name)
     return _build_torchvision(name)
+
+
+def _build_small(name: str) -> nn.Module:
+    if name == "small":
+        return SmallNet()
+    size = name.removeprefix("small-")
+    # Digits only: int() also takes signs, spaces and underscores, and a network has one name.
+    if not (size.isascii() and size.isdigit()) or size.startswith("0"):
+        raise UnknownModel(f"'{name}' should be 'small', or 'small-' and a field in pixels, such as 'small-61'")
+    near = nearest_fields(int(size))
+    if int(size) not in near:
+        names = " or ".join(f"'small-{field}'" for field in near)
+        raise UnknownModel(f"no small network has a field of {size} pixels; the nearest is {names}")
+    return SmallNet(field=int(size))
 
 
 def _build_torchvision(name: str, pretrained: bool = False) -> nn.Module:
@@ -82,7 +103,7 @@ def _build_torchvision(name: str, pretrained: bool = False) -> nn.Module:
     if name not in known:
         raise UnknownModel(
             f"torchvision has no classifier '{name}'{_nearest(name, known)}"
-            " (other networks: 'timm:NAME' or 'module.path:callable')"
+            " (other networks: 'timm:NAME', 'small' or 'module.path:callable')"
         )
     # These two would otherwise spend a minute on, or warn about, an initialisation nobody asked for.
     # Their auxiliary classifiers, which only training would call, hang off layers that a cut may remove.

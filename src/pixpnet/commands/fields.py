@@ -22,7 +22,7 @@ EXAMPLES = """examples:
 
 def add_arguments(parser: "ArgumentParser") -> None:
     """Declares the arguments of ``pixpnet fields``."""
-    parser.add_argument("model", help="a torchvision name, timm:NAME, or module.path:callable for own code")
+    parser.add_argument("model", help="a torchvision name, timm:NAME, small, or module.path:callable for own code")
     parser.add_argument("--at", metavar="LAYER", help="one layer: a module path, or the paper's name (maxpool4)")
     parser.add_argument(
         "--size", type=int, nargs="+", default=[224], metavar="PIXELS", help="input size: one number, or height width"

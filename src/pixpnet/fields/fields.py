@@ -119,7 +119,7 @@ def receptive_fields(model: nn.Module | str, input_shape: tuple[int, ...]) -> Fi
 
     Args:
         model: any module without control flow that depends on the image, or a name: a torchvision model,
-            ``"timm:NAME"`` or ``"module.path:callable"``.
+            ``"timm:NAME"``, ``"small"`` (or ``"small-61"``, by the side of its field) or ``"module.path:callable"``.
         input_shape: channels, then the size of the input: ``(3, 224, 224)``. One to three axes may follow
             the channels.
 

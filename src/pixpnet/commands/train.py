@@ -81,15 +81,16 @@ def summary(metrics: Metrics, folder: Path) -> str:
     """The outcome in a few lines."""
     lines = [
         f"chosen on validation, after replacement: epoch {metrics.chosen_epoch} of {metrics.epochs}",
-        f"validation accuracy  {metrics.val_accuracy:6.1%} after replacement, {metrics.val_accuracy_before:.1%} before",
+        f"validation accuracy  {metrics.validation.accuracy:6.1%} ({metrics.validation.images} images), "
+        f"{metrics.validation_before.accuracy:.1%} before replacement",
     ]
-    if metrics.test is None:
+    if metrics.test is None or metrics.test_before is None:
         lines.append("test accuracy        not looked at: the test split stayed closed")
     else:
         low, high = metrics.test.interval.low, metrics.test.interval.high
         lines.append(
-            f"test accuracy        {metrics.test.accuracy:6.1%} (95 % interval {low:.1%} to {high:.1%}, "
-            f"{metrics.test.images} images)"
+            f"test accuracy        {metrics.test.accuracy:6.1%} ({metrics.test.images} images, 95 % interval "
+            f"{low:.1%} to {high:.1%}), {metrics.test_before.accuracy:.1%} before replacement"
         )
     lines += [
         f"a cell sees          {metrics.mean_field:6.1%} of the image on average, {metrics.largest_field:.1%} at most",

@@ -57,6 +57,7 @@ class Fitting(pl.LightningModule):
         self.seed = seed
         self.watcher = watcher
         self.lines: list[LogLine] = []
+        self.learnt: dict[str, torch.Tensor] = {}
         self._means = {name: MeanMetric() for name in _MEASURED}
         self._seen = _SoFar()
         self._started = 0.0
@@ -182,6 +183,7 @@ class Fitting(pl.LightningModule):
         before = self._validate("validation")
         after, moved = before, None
         if epoch.replace:
+            self.learnt = learnt_state(self.model)
             entries = self.material.data.train
             origins = replace_prototypes(
                 self.model,
@@ -212,7 +214,7 @@ class Fitting(pl.LightningModule):
         if not self.trainer.is_global_zero:
             return
         if best:
-            self.run.keep(self.model)
+            self.run.keep(self.model, self.learnt)
         self.run.write_log(self.lines)
         for logger in self.trainer.loggers:
             numbers = {name: value for name, value in to_plain(line).items() if isinstance(value, float)}
@@ -251,14 +253,25 @@ class Fitting(pl.LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """What is not in Lightning's own state."""
-        checkpoint[_STATE] = {"lines": to_plain(self.lines), "origins": to_plain(self.model.origins)}
+        checkpoint[_STATE] = {
+            "lines": to_plain(self.lines),
+            "origins": to_plain(self.model.origins),
+            "learnt": self.learnt,
+        }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Takes it up again."""
         state = checkpoint[_STATE]
         self.lines = list(from_plain(tuple[LogLine, ...], state["lines"], "log"))
+        self.learnt = state["learnt"]
         origins = state["origins"]
         self.model.origins = origins and from_plain(tuple[Origin, ...], origins, "origins")
+
+
+def learnt_state(model: PixPNet) -> dict[str, torch.Tensor]:
+    """What replacement, and the training of the head after it, will change: so that its price can be measured."""
+    changing = {"prototype_layer.prototypes", *(f"head.{name}" for name in model.head.state_dict())}
+    return {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items() if name in changing}
 
 
 @dataclass

@@ -19,6 +19,7 @@ class Command:
     run: Callable[[Namespace], int]
     examples: str = ""
     usage: str | None = None
+    complete: Callable[[Sequence[str]], Sequence[str]] = tuple
 
 
 # A group of commands is a mapping again: `pixpnet data check`.
@@ -36,7 +37,9 @@ COMMANDS: Mapping[str, Command | Mapping[str, Command]] = {
             lambda args: data.show(args.path, args.out, args.images, args.views, args.seed),
         ),
     },
-    "train": Command("train a network on your images", train.add_arguments, train.run, train.EXAMPLES, train.USAGE),
+    "train": Command(
+        "train a network on your images", train.add_arguments, train.run, train.EXAMPLES, train.USAGE, train.complete
+    ),
     "evaluate": Command(
         "judge a trained network on images it has not seen", evaluate.add_arguments, evaluate.run, evaluate.EXAMPLES
     ),
@@ -79,7 +82,11 @@ def _add_commands(parser: ArgumentParser, commands: Mapping[str, Command | Mappi
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code: 0 done, 1 failed, 2 wrong usage."""
-    args = build_parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    named = COMMANDS.get(words[0]) if words else None
+    if isinstance(named, Command):
+        words = [words[0], *named.complete(words[1:])]
+    args = build_parser().parse_args(list(words))
     command: Command | Mapping[str, Command] = COMMANDS[args.subcommand]
     args = args[args.subcommand]
     if not isinstance(command, Command):

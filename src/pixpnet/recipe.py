@@ -168,4 +168,12 @@ LAPTOP = Recipe(
     optimisation=Optimisation(epochs=16, warm_up_epochs=4, views=3),
 )
 
-RECIPES: Mapping[str, Recipe] = {"laptop": LAPTOP, "pixpnet": PIXPNET, "protopnet": PROTOPNET}
+# For the small backbone and thousands of small pictures: nothing is known yet, so everything learns at once and fast.
+SCRATCH = Recipe(
+    Architecture(dim=128),
+    Losses(cluster_weight=0.8, separation_weight=0.08),
+    Optimisation(epochs=30, warm_up_epochs=0, backbone_rate=3e-3, weight_decay=5e-4, rise=1.0),
+    Replacement(start=1, every=3),
+)
+
+RECIPES: Mapping[str, Recipe] = {"laptop": LAPTOP, "scratch": SCRATCH, "pixpnet": PIXPNET, "protopnet": PROTOPNET}

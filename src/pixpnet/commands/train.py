@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,10 +40,27 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--recipe",
         action=_ConfigOrRecipe,
         metavar="FILE|NAME",
-        help="a configuration file, or the name of a recipe: laptop (the default: a few hundred images, minutes to an "
-        "hour), pixpnet (the paper's) or protopnet. What follows it on the command line changes it",
+        help="a configuration file, or the name of a recipe: laptop (a few hundred images, minutes to an hour; the "
+        "default for a backbone with weights), scratch (the default for random weights), pixpnet (the paper's) or "
+        "protopnet. What follows it on the command line changes it",
     )
     parser.add_class_arguments(RunConfig)
+
+
+def complete(words: Sequence[str]) -> Sequence[str]:
+    """Where no recipe or file is named, the recipe that suits the weights comes first, for the rest to change.
+
+    >>> complete(["--weights", "imagenet"])
+    ['--recipe', 'laptop', '--weights', 'imagenet']
+    >>> complete(["--out", "runs/birds"])[:2]
+    ['--recipe', 'scratch']
+    """
+    options = [word.partition("=")[0] for word in words]
+    if {"--config", "--recipe", "--resume"} & set(options):
+        return words
+    given = [word.partition("=")[2] or "".join(words[k + 1 : k + 2]) for k, word in enumerate(words)]
+    weights = next((value for option, value in zip(options, given, strict=True) if option == "--weights"), "none")
+    return ["--recipe", "scratch" if weights == "none" else "laptop", *words]
 
 
 def run(args: Namespace) -> int:

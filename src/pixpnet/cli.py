@@ -1,6 +1,7 @@
 """The command line: ``pixpnet COMMAND``. Each command lives in its own file in ``commands``."""
 
 import sys
+import warnings
 from argparse import SUPPRESS, Action
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -92,7 +93,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not isinstance(command, Command):
         command, args = command[args.subcommand], args[args.subcommand]
     try:
-        return command.run(args)
+        with warnings.catch_warnings():
+            warnings.showwarning = _say_warning
+            return command.run(args)
     except KeyboardInterrupt:
         sys.stderr.write("\nstopped\n")
         return 130
@@ -114,6 +117,10 @@ class _Formatter(DefaultHelpFormatter):
     def _get_help_string(self, action: Action) -> str:
         has_default = action.option_strings and action.default not in (None, False, SUPPRESS)
         return (action.help or "") + (" (default: %(default)s)" if has_default else "")
+
+
+def _say_warning(message: Warning | str, *place: object) -> None:
+    sys.stderr.write(f"warning: {message}\n")
 
 
 def _version() -> str:

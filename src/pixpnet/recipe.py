@@ -53,11 +53,14 @@ class Losses:
         cluster_weight: of the smallest distance to a prototype of the own class
         separation_weight: of minus the smallest distance to a prototype of another class
         off_class_l1: of the absolute weights between prototypes and other classes, where the head learns them
+        leave_one_out: compare a training image only with prototypes that were not taken from that very image. It
+            would match those by itself, whatever is learnt (not in the paper)
     """
 
     cluster_weight: float = 0.0
     separation_weight: float = 0.0
     off_class_l1: float = 0.0
+    leave_one_out: bool = False
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from pixpnet.model import Origin, Output, PixPNet
 from pixpnet.recipe import Recipe
 from pixpnet.records import from_plain, to_plain
 from pixpnet.training.judging import Judgement, deal, judge
-from pixpnet.training.losses import LossParts, loss_of
+from pixpnet.training.losses import LossParts, leave_one_out, loss_of
 from pixpnet.training.plan import LEARNING, Epoch, plan, rate_factor
 from pixpnet.training.replacement import replace_prototypes
 from pixpnet.training.run import LogLine, Run
@@ -58,6 +58,7 @@ class Fitting(pl.LightningModule):
         self.watcher = watcher
         self.lines: list[LogLine] = []
         self.learnt: dict[str, torch.Tensor] = {}
+        self.taken_from: tuple[str, ...] = ()
         self._means = {name: MeanMetric() for name in _MEASURED}
         self._seen = _SoFar()
         self._started = 0.0
@@ -131,6 +132,9 @@ class Fitting(pl.LightningModule):
         """The loss of a batch, with gradients for what learns in this stage."""
         self._set_rates(batch_idx)
         output = self._forward(batch.images)
+        if self.recipe.losses.leave_one_out and self.taken_from:
+            from_it = [[source == id_ for source in self.taken_from] for id_ in batch.ids]
+            output = leave_one_out(self.model, output, batch.labels, torch.tensor(from_it, device=self.device))
         loss = loss_of(self.model, output, batch.labels, self.recipe.losses)
         self._measure(loss, output, batch, batch_idx)
         return loss.total
@@ -193,6 +197,7 @@ class Fitting(pl.LightningModule):
                 self.device,
                 lambda done, total: self._busy("replacement", done, total),
             )
+            self.taken_from = tuple(origin.image for origin in origins)
             moved = sum(origin.distance for origin in origins) / len(origins)
             after = self._validate("validation after replacement")
         best = epoch.judged and self._is_best(after)
@@ -257,6 +262,7 @@ class Fitting(pl.LightningModule):
             "lines": to_plain(self.lines),
             "origins": to_plain(self.model.origins),
             "learnt": self.learnt,
+            "taken_from": list(self.taken_from),
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -264,6 +270,7 @@ class Fitting(pl.LightningModule):
         state = checkpoint[_STATE]
         self.lines = list(from_plain(tuple[LogLine, ...], state["lines"], "log"))
         self.learnt = state["learnt"]
+        self.taken_from = tuple(state["taken_from"])
         origins = state["origins"]
         self.model.origins = origins and from_plain(tuple[Origin, ...], origins, "origins")
 

@@ -224,9 +224,11 @@ class _Candidates:
         """Considers the images of a batch."""
         own = self.own[labels]
         near = maps.flatten(2).gather(1, own.to(maps.device)[:, :, None].expand(-1, -1, maps[0, 0].numel()))
-        several = self.kept if bool(self.patch_wise[labels].any()) else 1
-        distances, cells = near.topk(min(several, near.shape[-1]), dim=-1, largest=False)
-        distances, cells = distances.cpu(), cells.cpu()
+        # Of equal distances the first cell counts: `min` and a stable sort promise that, `topk` does not.
+        if bool(self.patch_wise[labels].any()):
+            distances, cells = (part[..., : self.kept].cpu() for part in near.sort(dim=-1, stable=True))
+        else:
+            distances, cells = (part.cpu() for part in near.min(dim=-1, keepdim=True))
         worst = self.patches.distances[own, -1]
         # An image that is no nearer than all that are kept changes nothing; equal ones may win by their number.
         for label in labels[(distances[..., 0] <= worst).any(dim=1)].unique().tolist():

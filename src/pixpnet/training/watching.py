@@ -1,10 +1,11 @@
 """What somebody who watches a training run is told. Nothing here prints; the command line draws bars from it."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pixpnet.training.run import LogLine
 
 
+@runtime_checkable
 class Watcher(Protocol):
     """Told what happens, as it happens, in the process that leads."""
 

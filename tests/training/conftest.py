@@ -1,0 +1,43 @@
+"""Scans are kept apart; pictures are drawn and a network is trained once for all tests."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pixpnet.config import RunConfig
+from pixpnet.training import Metrics, train
+from tests.training.material import draw_pictures, small_config
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PIXPNET_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="session")
+def pictures(tmp_path_factory: pytest.TempPathFactory, _own_cache: None) -> Path:
+    """The folder of a data set of coloured squares."""
+    return draw_pictures(tmp_path_factory.mktemp("squares") / "squares")
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A run that was carried out."""
+
+    path: Path
+    config: RunConfig
+    metrics: Metrics
+
+
+@pytest.fixture(scope="session")
+def trained(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """A finished run; look, do not touch."""
+    config = small_config(pictures)
+    path = tmp_path_factory.mktemp("runs") / "run"
+    metrics = train(config, path)
+    assert metrics is not None
+    return Trained(path, config, metrics)

@@ -1,0 +1,115 @@
+"""The epochs of the paper's and of ProtoPNet's recipe, and laws that every plan keeps."""
+
+from dataclasses import replace
+from math import cos, exp, pi
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pixpnet.recipe import PIXPNET, PROTOPNET, Architecture, Optimisation, Recipe, Replacement
+from pixpnet.training.plan import LEARNING, plan, rate_factor
+
+
+def test_the_papers_plan() -> None:
+    epochs = plan(PIXPNET)
+    assert len(epochs) == 20
+    assert [epoch.stage for epoch in epochs] == ["warm_up"] * 5 + ["joint"] * 15
+    assert [number for number, epoch in enumerate(epochs, 1) if epoch.replace] == [4, 8, 12, 16, 20]
+    assert [epoch.judged for epoch in epochs] == [epoch.replace for epoch in epochs]
+    assert [epoch.begins for epoch in epochs] == list(range(20))
+
+
+def test_the_papers_hyperparameters_are_the_defaults() -> None:
+    # FACTS section 2, from Sec. 4 and App. E of the paper.
+    how, made, losses = Recipe().optimisation, Recipe().architecture, Recipe().losses
+    assert (how.batch_size, how.weight_decay, how.rise) == (64, 1e-3, 5.0)
+    assert (how.backbone_rate, how.add_on_rate, how.prototype_rate) == (1e-4, 3e-3, 3e-3)
+    assert (made.dim, made.prototypes_per_class, made.distance, made.head) == (192, 10, "cosine", "class_sum")
+    assert (made.similarity, made.epsilon) == ("reformulated", 1e-6)
+    assert (losses.cluster_weight, losses.separation_weight) == (0.0, 0.0)
+    assert PIXPNET == Recipe(replacement=Replacement(4, 4, "image", "nearest_first"))
+
+
+def test_protopnets_plan_trains_the_head_for_20_epochs_after_each_replacement() -> None:
+    epochs = plan(PROTOPNET)
+    expected = []
+    for ten in range(5):
+        expected += [("warm_up" if ten == 0 and number < 5 else "joint", number == 9, False) for number in range(10)]
+        expected += [("head", False, True)] * 20
+    assert [(epoch.stage, epoch.replace, epoch.judged) for epoch in epochs] == expected
+    # The schedule of rates stands still while the head learns.
+    assert [epoch.begins for epoch in epochs if epoch.stage != "head"] == list(range(50))
+    assert {epoch.begins for epoch in epochs[10:30]} == {10}
+
+
+def test_a_head_that_does_not_learn_gets_no_epochs_of_its_own() -> None:
+    assert {epoch.stage for epoch in plan(replace(PROTOPNET, architecture=Architecture()))} == {"warm_up", "joint"}
+    frozen = replace(PROTOPNET, architecture=Architecture(head="frozen"))
+    assert len(plan(frozen)) == 50
+
+
+@given(
+    epochs=st.integers(1, 30),
+    start=st.integers(1, 40),
+    every=st.integers(1, 12),
+    head_epochs=st.integers(0, 3),
+    head=st.sampled_from(["class_sum", "linear", "own_class", "frozen"]),
+    data=st.data(),
+)
+def test_every_plan_ends_with_patches_and_only_patches_may_be_chosen(
+    epochs: int, start: int, every: int, head_epochs: int, head: str, data: st.DataObject
+) -> None:
+    warm_up = data.draw(st.integers(0, epochs))
+    recipe = Recipe(
+        Architecture(head=head),  # type: ignore[arg-type]
+        optimisation=Optimisation(epochs=epochs, warm_up_epochs=warm_up),
+        replacement=Replacement(start, every, head_epochs=head_epochs),
+    )
+    patches = False
+    main = 0
+    for epoch in plan(recipe):
+        if "prototypes" in LEARNING[epoch.stage]:
+            patches = False
+            main += 1
+            assert epoch.replace == (main == epochs or (main >= start and (main - start) % every == 0))
+            assert epoch.stage == ("warm_up" if main <= warm_up else "joint")
+        patches = patches or epoch.replace
+        assert patches or not epoch.judged
+    assert main == epochs
+    assert patches
+    assert plan(recipe)[-1].judged
+
+
+def test_the_warm_cosine_factor_by_hand() -> None:
+    how = Optimisation()  # 20 epochs, rise 5
+    assert rate_factor(how, "warm_up", 0) == pytest.approx(1 - exp(-0.2))  # the authors' t + 1
+    assert rate_factor(how, "joint", 10) == pytest.approx((1 - exp(-11 / 5)) / 2)
+    assert rate_factor(how, "joint", 5.5) == pytest.approx((1 - exp(-1.3)) * (1 + cos(pi * 5.5 / 20)) / 2)
+    assert rate_factor(how, "joint", 20) == pytest.approx(0, abs=1e-12)
+    assert rate_factor(how, "head", 20) == 1
+
+
+def test_steps_multiply_every_so_many_epochs_after_the_warm_up() -> None:
+    how = Optimisation(epochs=50, warm_up_epochs=5, schedule="steps", step_epochs=5, step_factor=0.1)
+    factors = {0: 1, 4.9: 1, 5: 1, 9.99: 1, 10: 0.1, 14.5: 0.1, 15: 0.01, 49: 1e-8}
+    for time, expected in factors.items():
+        assert rate_factor(how, "joint", time) == pytest.approx(expected), time
+    assert rate_factor(how, "head", 30) == 1
+    assert rate_factor(Optimisation(schedule="constant"), "joint", 17) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "says"),
+    [
+        (Optimisation, {"epochs": 0}, "epochs"),
+        (Optimisation, {"epochs": 3, "warm_up_epochs": 4}, "warm_up_epochs"),
+        (Optimisation, {"views": 0}, "views"),
+        (Replacement, {"every": 0}, "every"),
+        (Replacement, {"head_epochs": -1}, "head_epochs"),
+        (Architecture, {"prototypes_per_class": 0}, "prototypes_per_class"),
+    ],
+)
+def test_recipes_that_cannot_be_are_refused(kind: type, values: dict[str, int], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        kind(**values)

@@ -5,6 +5,7 @@ import warnings
 from argparse import SUPPRESS, Action
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TextIO
 
 from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace, set_parsing_settings
 
@@ -119,7 +120,15 @@ class _Formatter(DefaultHelpFormatter):
         return (action.help or "") + (" (default: %(default)s)" if has_default else "")
 
 
-def _say_warning(message: Warning | str, *place: object) -> None:
+def _say_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Like an error of a command: the message, not the line of code that it comes from."""
     sys.stderr.write(f"warning: {message}\n")
 
 

@@ -242,6 +242,7 @@ class Fitting(pl.LightningModule):
             self._plain_batches(self.material.data.val),
             self.device,
             lambda done, total: self._busy(task, done, total),
+            together=True,
         )
 
     def _busy(self, task: str, done: int, total: int) -> None:

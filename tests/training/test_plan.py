@@ -28,7 +28,7 @@ def test_the_papers_hyperparameters_are_the_defaults() -> None:
     assert (made.dim, made.prototypes_per_class, made.distance, made.head) == (192, 10, "cosine", "class_sum")
     assert (made.similarity, made.epsilon) == ("reformulated", 1e-6)
     assert (losses.cluster_weight, losses.separation_weight) == (0.0, 0.0)
-    assert PIXPNET == Recipe(replacement=Replacement(4, 4, "image", "nearest_first"))
+    assert Recipe(replacement=Replacement(4, 4, "image", "nearest_first")) == PIXPNET
 
 
 def test_protopnets_plan_trains_the_head_for_20_epochs_after_each_replacement() -> None:

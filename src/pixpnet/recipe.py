@@ -69,6 +69,8 @@ class Optimisation:
 
     Attributes:
         epochs: of the add-on and prototypes, the warm-up included; stages of the head alone come on top
+        pretraining_epochs: before all others, in which a backbone with random weights learns to classify with a linear
+            layer on the largest value of each channel; the layer is then thrown away (not in the paper)
         warm_up_epochs: at the start, in which the backbone does not change
         batch_size: images in a batch, over all devices together
         views: augmented views of each image in an epoch; by default what suits the data set (16 for photographs)
@@ -86,6 +88,7 @@ class Optimisation:
     """
 
     epochs: int = 20
+    pretraining_epochs: int = 0
     warm_up_epochs: int = 5
     batch_size: int = 64
     views: int | None = None
@@ -104,6 +107,8 @@ class Optimisation:
         _positive(self, "epochs", "batch_size", "rise", "step_epochs", "step_factor")
         if self.views is not None and self.views < 1:
             raise ValueError(f"views is at least 1, got {self.views}")
+        if self.pretraining_epochs < 0:
+            raise ValueError(f"pretraining_epochs is not negative, got {self.pretraining_epochs}")
         if not 0 <= self.warm_up_epochs <= self.epochs:
             raise ValueError(f"warm_up_epochs is between 0 and epochs ({self.epochs}), got {self.warm_up_epochs}")
 
@@ -171,12 +176,13 @@ LAPTOP = Recipe(
     optimisation=Optimisation(epochs=16, warm_up_epochs=4, views=3),
 )
 
-# For the small backbone and thousands of small pictures: nothing is known yet, so everything learns at once and fast.
+# For the small backbone and thousands of small pictures. The embeddings of a random backbone all point the same way, so
+# prototypes have nothing to tell apart; a few epochs of plain classification give them something.
 SCRATCH = Recipe(
     Architecture(dim=128),
     Losses(cluster_weight=0.8, separation_weight=0.08),
-    Optimisation(epochs=30, warm_up_epochs=0, backbone_rate=3e-3, weight_decay=5e-4, rise=1.0),
-    Replacement(start=1, every=3),
+    Optimisation(epochs=24, pretraining_epochs=4, warm_up_epochs=0, backbone_rate=3e-3, weight_decay=5e-4, rise=1.0),
+    Replacement(start=3, every=3),
 )
 
 RECIPES: Mapping[str, Recipe] = {"laptop": LAPTOP, "scratch": SCRATCH, "pixpnet": PIXPNET, "protopnet": PROTOPNET}

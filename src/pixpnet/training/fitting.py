@@ -10,6 +10,8 @@ import numpy as np
 import pytorch_lightning as pl
 import torch
 import torch.distributed as dist
+from torch import nn
+from torch.nn import functional as F
 from torch.utils.data import DataLoader
 from torchmetrics import MeanMetric
 
@@ -50,6 +52,10 @@ class Fitting(pl.LightningModule):
     ) -> None:
         super().__init__()
         self.model = model
+        # Learns and answers during pretraining only.
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.pooled = nn.Linear(model.backbone.channels, model.num_classes)
         self.recipe = recipe
         self.plan = plan(recipe)
         self.material = material
@@ -89,6 +95,7 @@ class Fitting(pl.LightningModule):
             "add_on": (model.add_on.parameters(), how.add_on_rate, how.weight_decay),
             "prototypes": ([model.prototypes], how.prototype_rate, 0.0),
             "head": (model.head.parameters(), how.head_rate, how.weight_decay),
+            "pooled": (self.pooled.parameters(), how.add_on_rate, how.weight_decay),
         }
         groups = [
             {"name": name, "params": learning, "lr": rate, "full_rate": rate, "weight_decay": decay}
@@ -131,13 +138,23 @@ class Fitting(pl.LightningModule):
     def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
         """The loss of a batch, with gradients for what learns in this stage."""
         self._set_rates(batch_idx)
+        if self.epoch.stage == "pretraining":
+            return self._pretraining_step(batch, batch_idx)
         output = self._forward(batch.images)
         if self.recipe.losses.leave_one_out and self.taken_from:
             from_it = [[source == id_ for source in self.taken_from] for id_ in batch.ids]
             output = leave_one_out(self.model, output, batch.labels, torch.tensor(from_it, device=self.device))
         loss = loss_of(self.model, output, batch.labels, self.recipe.losses)
-        self._measure(loss, output, batch, batch_idx)
+        self._measure(loss, output.logits, batch, batch_idx)
         return loss.total
+
+    def _pretraining_step(self, batch: Batch, step: int) -> torch.Tensor:
+        features = self.model.backbone(batch.images.contiguous(memory_format=torch.channels_last))
+        logits = self.pooled(features.amax(dim=(-2, -1)).float())
+        loss = F.cross_entropy(logits.float(), batch.labels)
+        nothing = torch.zeros((), device=self.device)
+        self._measure(LossParts(loss, loss.detach(), nothing, nothing), logits, batch, step)
+        return loss
 
     def _forward(self, images: torch.Tensor) -> Output:
         learning = LEARNING[self.epoch.stage]
@@ -162,7 +179,7 @@ class Fitting(pl.LightningModule):
                 for parameter in group["params"]:
                     parameter.grad = None
 
-    def _measure(self, loss: LossParts, output: Output, batch: Batch, step: int) -> None:
+    def _measure(self, loss: LossParts, logits: torch.Tensor, batch: Batch, step: int) -> None:
         value = float(loss.total.detach())
         if not isfinite(value):
             raise TrainingDiverged(
@@ -170,7 +187,7 @@ class Fitting(pl.LightningModule):
                 f"(--optimisation.add_on_rate and others) or raise the precision; what was learnt up to the last epoch "
                 f"is kept in {self.run.path}"
             )
-        right = (output.logits.argmax(dim=1) == batch.labels).float().mean()
+        right = (logits.argmax(dim=1) == batch.labels).float().mean()
         measured = (loss.total.detach(), loss.cross_entropy, loss.cluster, loss.separation, right)
         for mean, number in zip(self._means.values(), measured, strict=True):
             mean.update(number, weight=len(batch))

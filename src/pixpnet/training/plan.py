@@ -9,9 +9,10 @@ from typing import Literal
 
 from pixpnet.recipe import Optimisation, Recipe
 
-Stage = Literal["warm_up", "joint", "head"]
+Stage = Literal["pretraining", "warm_up", "joint", "head"]
 # Which parts of the network learn in each stage.
 LEARNING: dict[Stage, frozenset[str]] = {
+    "pretraining": frozenset({"backbone", "pooled"}),
     "warm_up": frozenset({"add_on", "prototypes"}),
     "joint": frozenset({"backbone", "add_on", "prototypes"}),
     "head": frozenset({"head"}),
@@ -43,7 +44,9 @@ def plan(recipe: Recipe) -> tuple[Epoch, ...]:
     """
     how, when = recipe.optimisation, recipe.replacement
     head_epochs = when.head_epochs if recipe.architecture.head in ("linear", "own_class") else 0
-    epochs: list[Epoch] = []
+    before = how.pretraining_epochs
+    # What was learnt so far is not in the prototypes, so they begin as patches; that is a start, not a result.
+    epochs = [Epoch("pretraining", 0, replace=done == before - 1, judged=False) for done in range(before)]
     for begins in range(how.epochs):
         done = begins + 1
         replace = done == how.epochs or (done >= when.start and (done - when.start) % when.every == 0)
@@ -60,10 +63,10 @@ def rate_factor(how: Optimisation, stage: Stage, time: float) -> float:
 
     Args:
         how: the schedule.
-        stage: the head alone learns at a constant rate.
+        stage: before and beside the schedule, rates are constant.
         time: epochs of the schedule that have passed, with the fraction of the running one.
     """
-    if stage == "head" or how.schedule == "constant":
+    if stage in ("pretraining", "head") or how.schedule == "constant":
         return 1.0
     if how.schedule == "steps":
         return how.step_factor ** int(max(0.0, time - how.warm_up_epochs) // how.step_epochs)

@@ -13,7 +13,6 @@ from pickle import UnpicklingError
 
 import pytorch_lightning as pl
 import torch
-import torch.distributed as dist
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 from lightning_fabric.utilities.rank_zero import rank_zero_only
 from pytorch_lightning.loggers import Logger, TensorBoardLogger
@@ -159,9 +158,6 @@ def _fit(trainer: pl.Trainer, fitting: Fitting) -> None:
     try:
         with _quiet():
             trainer.fit(fitting, ckpt_path=str(checkpoint) if checkpoint.exists() else None, weights_only=True)
-        if dist.is_available() and dist.is_initialized():
-            # What is left to do is done by the leading process alone; it must not wait for the others.
-            dist.destroy_process_group()
     except SystemExit as end:
         # Lightning's answer to Ctrl-C.
         raise KeyboardInterrupt from end

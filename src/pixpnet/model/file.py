@@ -7,7 +7,7 @@ is a name in the zoo. A person's own code is only called when the caller allows 
 import json
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,8 @@ MODEL_FILE = "model.safetensors"
 PROTOTYPES_FILE = "prototypes.json"
 FORMAT = 1
 _CARD = "pixpnet"
+# Finding the fields of an image takes memory that grows with it; a damaged card must not take all there is.
+_LARGEST_SIDE = 4096
 
 
 class ModelFileError(ValueError):
@@ -57,12 +59,17 @@ class Card:
     preprocessing: Preprocessing
     origins: tuple[Origin, ...] | None
 
+    def __post_init__(self) -> None:
+        size = self.preprocessing.size
+        if size > _LARGEST_SIDE:
+            raise ValueError(f"a model file is for images of at most {_LARGEST_SIDE} pixels a side, got {size}")
+
 
 def save_model(model: PixPNet, path: Path) -> None:
     """Writes a model to a file, which is there whole or not at all.
 
     Raises:
-        ValueError: if it was not said by which name its backbone can be built again.
+        ValueError: if it was not said by which name its backbone can be built again, or its images are too large.
     """
     if not model.backbone_name:
         raise ValueError("to save it, a model needs backbone_name: the name by which zoo.build makes its backbone")
@@ -88,11 +95,12 @@ def load_model(path: Path, own_code: bool = False) -> PixPNet:
         raise ModelFileError(f"there is no model {file}{hint}")
     try:
         with safe_open(file, framework="pt") as opened:
-            metadata = opened.metadata() or {}
+            card = read_card(opened.metadata() or {}, file)
+            # Before anything is built: what the card asks for takes no more memory than what the file holds.
+            _check_shapes(card, {name: tuple(opened.get_slice(name).get_shape()) for name in opened.keys()}, file)  # noqa: SIM118
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118  no mapping
     except (SafetensorError, OSError) as error:
         raise ModelFileError(f"{file} is damaged or no safetensors file: {error}") from error
-    card = read_card(metadata, file)
     if path.is_dir():
         _check_listing(path / PROTOTYPES_FILE, card)
     model = _build(card, file, own_code)
@@ -100,7 +108,7 @@ def load_model(path: Path, own_code: bool = False) -> PixPNet:
         model.load_state_dict(tensors)
     except RuntimeError as error:
         raise ModelFileError(f"the tensors in {file} do not fit its card: {error}") from error
-    if not all(tensor.isfinite().all() for tensor in tensors.values() if tensor.is_floating_point()):
+    if not all(tensor.isfinite().all() for tensor in model.state_dict().values()):
         raise ModelFileError(f"{file} holds numbers that are not finite")
     return model.eval()
 
@@ -115,7 +123,7 @@ def read_card(metadata: dict[str, str], file: Path) -> Card:
         values = json.loads(metadata[_CARD])
     except KeyError as error:
         raise ModelFileError(f"{file} holds tensors, but was not written by pixpnet: it has no card") from error
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise ModelFileError(f"the card in {file} is damaged: {error}") from error
     if isinstance(values, dict) and values.get("format") != FORMAT:
         raise ModelFileError(
@@ -151,10 +159,32 @@ def _check_listing(path: Path, card: Card) -> None:
         raise ModelFileError(f"{path} does not belong to the model beside it: {cure}")
 
 
+def _check_shapes(card: Card, shapes: Mapping[str, tuple[int, ...]], file: Path) -> None:
+    how, classes = card.architecture, len(card.class_names)
+    protos = how.prototypes_per_class * classes
+    expected: dict[str, tuple[int, ...]] = {
+        "prototype_layer.prototypes": (protos, how.dim, how.prototype_rows, how.prototype_cols),
+        "add_on.2.weight": (how.dim, how.dim, 1, 1),
+    }
+    if how.head in ("linear", "frozen"):
+        expected["head.weight"] = (classes, protos)
+    for name, shape in expected.items():
+        if shapes.get(name) != shape:
+            found = f"has the shape {shapes[name]}" if name in shapes else "is missing"
+            raise ModelFileError(
+                f"the tensors in {file} do not fit its card: {name} {found}, by the card it is {shape}"
+            )
+
+
 def _check_origins(card: Card, file: Path) -> None:
     count = card.architecture.prototypes_per_class
     if card.origins is None:
         return
+    if len(card.origins) != count * len(card.class_names):
+        raise ModelFileError(
+            f"the card in {file} is damaged: it has {len(card.origins)} origins for {count} prototypes of each of "
+            f"{len(card.class_names)} classes"
+        )
     expected = [(number, number // count) for number in range(count * len(card.class_names))]
     if [(origin.prototype, origin.label) for origin in card.origins] != expected:
         raise ModelFileError(f"the card in {file} is damaged: its origins are not those of its prototypes")

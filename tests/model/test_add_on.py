@@ -1,0 +1,63 @@
+"""The add-on's structure and first weights (Sec. 4, App. K)."""
+
+from math import sqrt
+
+import pytest
+import torch
+from torch import nn
+
+from pixpnet.fields import receptive_fields
+from pixpnet.model.add_on import build_add_on
+from pixpnet.recipe import Architecture
+
+CHANNELS, DIM = 96, 192
+
+
+def seeded(kind: str) -> nn.Sequential:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return build_add_on(CHANNELS, Architecture(dim=DIM, add_on=kind))  # type: ignore[arg-type]
+
+
+def test_it_is_two_1x1_convolutions_a_relu_and_a_sigmoid_without_batch_norm() -> None:
+    first, relu, second, sigmoid = seeded("xavier")
+    assert [type(relu), type(sigmoid)] == [nn.ReLU, nn.Sigmoid]
+    assert first.weight.shape == (DIM, CHANNELS, 1, 1)
+    assert second.weight.shape == (DIM, DIM, 1, 1)
+    assert not any(isinstance(module, nn.BatchNorm2d) for module in seeded("xavier").modules())
+    assert first.bias.eq(0).all()
+    assert second.bias.eq(0).all()
+
+
+@pytest.mark.parametrize(
+    ("kind", "second_std"),
+    [
+        ("xavier", sqrt(2 / (DIM + DIM))),  # gain 1: sqrt(2 / (fan in + fan out))
+        ("kaiming", sqrt(2 / DIM)),  # gain sqrt(2), fan out
+    ],
+)
+def test_first_weights_are_normal_with_the_spread_of_their_scheme(kind: str, second_std: float) -> None:
+    first, _, second, _ = seeded(kind)
+    # Kaiming, fan out, ReLU: sqrt(2 / fan out), and the fan out of the first is DIM, not CHANNELS.
+    for weight, expected in ((first.weight, sqrt(2 / DIM)), (second.weight, second_std)):
+        assert weight.std().item() == pytest.approx(expected, rel=0.03)  # standard error 0.4 % and 0.5 %
+        assert weight.mean().item() == pytest.approx(0, abs=0.03 * expected)
+        # Normal, not uniform: 4.55 % lie beyond two standard deviations.
+        beyond = (weight.abs() > 2 * expected).float().mean().item()
+        assert beyond == pytest.approx(0.0455, abs=0.01)
+
+
+def test_it_computes_what_its_parts_say() -> None:
+    add_on = seeded("xavier").double()
+    first, _, second, _ = add_on
+    images = torch.randn(2, CHANNELS, 3, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    hidden = torch.einsum("dc,bchw->bdhw", first.weight[:, :, 0, 0], images).clamp_min(0)
+    expected = 1 / (1 + torch.exp(-torch.einsum("ed,bdhw->behw", second.weight[:, :, 0, 0], hidden)))
+    torch.testing.assert_close(add_on(images), expected)
+
+
+def test_a_cell_of_it_sees_its_own_cell_only() -> None:
+    field = receptive_fields(seeded("xavier"), (CHANNELS, 5, 6))[""]
+    assert [field.boxes(row, col) for row in range(5) for col in range(6)] == [
+        [(row, col, row + 1, col + 1)] for row in range(5) for col in range(6)
+    ]

@@ -1,0 +1,104 @@
+"""Heads with numbers worked out by hand, and the law that their weights are what they multiply with."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from pixpnet.model import ClassSum, Linear, OwnClass
+from pixpnet.model.heads import HEADS
+from pixpnet.recipe import PROTOPNET, Architecture
+
+LABELS = torch.tensor([0, 0, 1, 2])
+SCORES = torch.tensor([[1.0, 2.0, 4.0, 8.0], [0.0, 0.5, 0.0, -1.0]])
+# VARIANTS.md: ProtoPNet begins with +1 for the own class and -0.5 for others.
+FIRST = [[1, 1, -0.5, -0.5], [-0.5, -0.5, 1, -0.5], [-0.5, -0.5, -0.5, 1]]
+
+
+def build(name: str, labels: Tensor = LABELS, classes: int = 3) -> ClassSum | Linear | OwnClass:
+    return HEADS[name](labels, classes, Architecture())
+
+
+@pytest.mark.parametrize(
+    ("name", "logits"),
+    [
+        ("class_sum", [[3, 4, 8], [0.5, 0, -1]]),
+        # 1 + 2 - 2 - 4 = -3; 4 - 0.5 - 1 - 4 = -1.5; 8 - 0.5 - 1 - 2 = 4.5, and so on
+        ("linear", [[-3, -1.5, 4.5], [1, 0.25, -1.25]]),
+        ("frozen", [[-3, -1.5, 4.5], [1, 0.25, -1.25]]),
+        ("own_class", [[3, 4, 8], [0.5, 0, -1]]),
+    ],
+)
+def test_first_logits_by_hand(name: str, logits: list[list[float]]) -> None:
+    assert build(name)(SCORES).tolist() == logits
+
+
+def test_learnt_logits_by_hand() -> None:
+    own, linear = build("own_class"), build("linear")
+    assert isinstance(own, OwnClass)
+    assert isinstance(linear, Linear)
+    own.weight.data = torch.tensor([2.0, 0.0, -1.0, 0.5])
+    assert own(SCORES[:1]).tolist() == [[2, -4, 4]]
+    linear.weight.data = torch.tensor([[0.0, 1, 0, 0], [1, 0, 0, 1], [0, 0, 0.25, 0]])
+    assert linear(SCORES[:1]).tolist() == [[2, 9, 1]]
+
+
+@pytest.mark.parametrize("name", ["linear", "frozen"])
+def test_first_weights_are_protopnets(name: str) -> None:
+    assert build(name).weights().tolist() == FIRST
+    assert (PROTOPNET.architecture.own_weight, PROTOPNET.architecture.other_weight) == (1, -0.5)
+
+
+def test_first_weights_follow_the_recipe_also_as_whole_numbers() -> None:
+    # NP-ProtoPNet: frozen at +1 / -1
+    head = HEADS["frozen"](LABELS, 3, Architecture(head="frozen", own_weight=1, other_weight=-1))
+    assert head.weights().tolist() == [[1, 1, -1, -1], [-1, -1, 1, -1], [-1, -1, -1, 1]]
+    assert head.weights().dtype == torch.float32
+    assert HEADS["own_class"](LABELS, 3, Architecture(own_weight=2)).weights().tolist()[0] == [2, 2, 0, 0]
+
+
+@given(st.integers(0, 999), st.sampled_from(sorted(HEADS)), st.integers(2, 5), st.integers(1, 4))
+def test_weights_times_scores_are_the_logits(seed: int, name: str, classes: int, count: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.arange(classes).repeat_interleave(count)
+    head = build(name, labels, classes)
+    for parameter in head.parameters():
+        parameter.data = torch.randn(parameter.shape, generator=generator)
+    scores = torch.randn(4, len(labels), generator=generator)
+    assert head.weights().shape == (classes, len(labels))
+    torch.testing.assert_close(head(scores), scores @ head.weights().T, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers", "learns"), [("class_sum", 0, 0), ("linear", 12, 12), ("frozen", 12, 0), ("own_class", 4, 4)]
+)
+def test_what_each_head_learns(name: str, numbers: int, learns: int) -> None:
+    parameters = list(build(name).parameters())
+    assert sum(parameter.numel() for parameter in parameters) == numbers
+    assert sum(parameter.numel() for parameter in parameters if parameter.requires_grad) == learns
+
+
+def test_the_class_sum_keeps_nothing_in_a_file() -> None:
+    assert not build("class_sum").state_dict()
+
+
+@pytest.mark.parametrize("name", sorted(HEADS))
+def test_double_scores_give_double_logits(name: str) -> None:
+    assert build(name)(SCORES.double()).dtype == torch.float64
+
+
+def test_off_class_weights_are_those_between_prototypes_and_other_classes() -> None:
+    head = build("linear")
+    assert isinstance(head, Linear)
+    head.weight.data = torch.arange(12.0).reshape(3, 4)
+    assert sorted(head.off_class().tolist()) == [2, 3, 4, 5, 7, 8, 9, 10]
+
+
+def test_the_explanation_sizes_of_the_paper_on_cub() -> None:
+    # FACTS 1: P = 2000, C = 200; the fully connected head has 20 positive and 4000 weights in both directions for a
+    # decision between two classes; a class sum has 10 and 10 own prototypes.
+    labels = torch.arange(200).repeat_interleave(10)
+    linear, plain = (build(name, labels, 200).weights() for name in ("linear", "class_sum"))
+    assert [(linear[:2] > 0).sum().item(), (linear[:2] != 0).sum().item()] == [20, 4000]
+    assert (plain > 0).sum(dim=1).unique().tolist() == (plain != 0).sum(dim=1).unique().tolist() == [10]

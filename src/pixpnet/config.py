@@ -43,6 +43,7 @@ class RunConfig:
         size: side of the network's input in pixels; by default what suits the data set
         seed: decides first weights, order, augmentation and the validation split
         workers: processes that load images
+        birds: how many birds to draw to learn from, where the data are birds
         validation_fraction: of the training images, where the data set has no validation split
         on_bad: stop at unusable images, or skip them
         crop_to_box: show only the annotated boxes (CUB and Cars)
@@ -61,6 +62,7 @@ class RunConfig:
     size: int | None = None
     seed: int = 0
     workers: int = 0
+    birds: int = 4800
     validation_fraction: float = 0.1
     on_bad: Literal["stop", "skip"] = "stop"
     crop_to_box: bool = False

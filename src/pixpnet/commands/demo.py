@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from jsonargparse import ArgumentParser, Namespace
 
 MODEL, LAYER, SIZE, PIXELS = "resnet18", "layer2", 224, 8
-# Cells of this backbone see 53 x 53 of 96 x 96 pixels: the size of a bird's head.
-BACKBONE = "small-53"
+# Cells of this backbone see 61 x 61 of 96 x 96 pixels, less at the border.
+BACKBONE = "small-61"
 
 
 def add_arguments(parser: "ArgumentParser") -> None:

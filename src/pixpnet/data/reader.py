@@ -80,6 +80,17 @@ class CachedReader:
         return {"reader": self.reader, "budget": self.budget, "used": 0, "_kept": {}}
 
 
+@dataclass(frozen=True)
+class WithoutMasks:
+    """Reads images without the masks of their parts, which cost more to carry along than the image itself."""
+
+    reader: Reader
+
+    def __call__(self, entry: Entry) -> Sample:
+        """Reads an entry; see `pixpnet.data.catalogue.Reader`."""
+        return replace(self.reader(entry), masks=None)
+
+
 def _cropped_to_box(sample: Sample, pixels: Pixels) -> Sample:
     box = sample.box
     if box is None or box.y0 >= box.y1 or box.x0 >= box.x1:

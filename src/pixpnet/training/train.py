@@ -18,7 +18,8 @@ from lightning_fabric.utilities.rank_zero import rank_zero_only
 from pytorch_lightning.loggers import Logger, TensorBoardLogger
 
 from pixpnet.config import RunConfig, TrainerOptions
-from pixpnet.data import DataOptions, DataSet, Entry, Loading, open_data, plain_loader, record_in
+from pixpnet.data import DataOptions, DataSet, DrawnBirds, Entry, Loading, open_data, plain_loader, record_in
+from pixpnet.data.reader import CachedReader, WithoutMasks
 from pixpnet.model import PixPNet
 from pixpnet.model.build import build_backbone, build_model
 from pixpnet.model.weights import read_state
@@ -29,6 +30,7 @@ from pixpnet.training.judging import Judgement, Progress, judge
 from pixpnet.training.run import Run, RunError
 from pixpnet.training.watching import Nobody, Watcher
 
+_CACHE_BYTES = 2**31
 # What Lightning says at every start and nobody needs to act on.
 _CHATTER = (
     "pytorch_lightning",
@@ -120,6 +122,7 @@ def open_run_data(config: RunConfig, progress: Progress | None = None) -> DataSe
         validation_fraction=config.validation_fraction,
         on_bad=config.on_bad,
         crop_to_box=config.crop_to_box,
+        birds=DrawnBirds(train=config.birds),
     )
     return open_data(config.data, options, progress)
 
@@ -135,7 +138,10 @@ def _prepare(config: RunConfig, data: DataSet, out: Path, watcher: Watcher) -> F
         )
     backbone = build_backbone(config.backbone, config.at, config.weights, preprocessing.size, config.seed)
     model = build_model(backbone, config.backbone, config.architecture, data.class_names, preprocessing, config.seed)
-    material = Material(data, preprocessing, augmentation, Loading(how.batch_size, config.workers))
+    # One cache for training, validation and replacement, and none of the annotations, which nobody reads here.
+    reader = CachedReader(WithoutMasks(data.reader), _CACHE_BYTES // max(1, config.workers))
+    loading = Loading(how.batch_size, config.workers, cache_bytes=0)
+    material = Material(replace(data, reader=reader), preprocessing, augmentation, loading)
     return Fitting(model, config.recipe, material, Run(out), config.seed, watcher)
 
 

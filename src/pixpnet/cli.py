@@ -1,9 +1,11 @@
 """The command line: ``pixpnet COMMAND``. Each command lives in its own file in ``commands``."""
 
 import sys
+import warnings
 from argparse import SUPPRESS, Action
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TextIO
 
 from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace, set_parsing_settings
 
@@ -19,6 +21,7 @@ class Command:
     run: Callable[[Namespace], int]
     examples: str = ""
     usage: str | None = None
+    complete: Callable[[Sequence[str]], Sequence[str]] = tuple
 
 
 # A group of commands is a mapping again: `pixpnet data check`.
@@ -36,7 +39,9 @@ COMMANDS: Mapping[str, Command | Mapping[str, Command]] = {
             lambda args: data.show(args.path, args.out, args.images, args.views, args.seed),
         ),
     },
-    "train": Command("train a network on your images", train.add_arguments, train.run, train.EXAMPLES, train.USAGE),
+    "train": Command(
+        "train a network on your images", train.add_arguments, train.run, train.EXAMPLES, train.USAGE, train.complete
+    ),
     "evaluate": Command(
         "judge a trained network on images it has not seen", evaluate.add_arguments, evaluate.run, evaluate.EXAMPLES
     ),
@@ -79,13 +84,19 @@ def _add_commands(parser: ArgumentParser, commands: Mapping[str, Command | Mappi
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code: 0 done, 1 failed, 2 wrong usage."""
-    args = build_parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    named = COMMANDS.get(words[0]) if words else None
+    if isinstance(named, Command):
+        words = [words[0], *named.complete(words[1:])]
+    args = build_parser().parse_args(list(words))
     command: Command | Mapping[str, Command] = COMMANDS[args.subcommand]
     args = args[args.subcommand]
     if not isinstance(command, Command):
         command, args = command[args.subcommand], args[args.subcommand]
     try:
-        return command.run(args)
+        with warnings.catch_warnings():
+            warnings.showwarning = _say_warning
+            return command.run(args)
     except KeyboardInterrupt:
         sys.stderr.write("\nstopped\n")
         return 130
@@ -107,6 +118,18 @@ class _Formatter(DefaultHelpFormatter):
     def _get_help_string(self, action: Action) -> str:
         has_default = action.option_strings and action.default not in (None, False, SUPPRESS)
         return (action.help or "") + (" (default: %(default)s)" if has_default else "")
+
+
+def _say_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Like an error of a command: the message, not the line of code that it comes from."""
+    sys.stderr.write(f"warning: {message}\n")
 
 
 def _version() -> str:

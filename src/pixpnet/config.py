@@ -1,12 +1,12 @@
 """Everything that decides a training run, as one record that reads and writes `config.yaml`."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Literal
 
 import yaml
 
-from pixpnet.recipe import LAPTOP, Architecture, Losses, Optimisation, Recipe, Replacement
+from pixpnet.recipe import PIXPNET, Architecture, Losses, Optimisation, Recipe, Replacement
 from pixpnet.records import BadRecord, from_plain, to_plain
 
 
@@ -65,10 +65,10 @@ class RunConfig:
     on_bad: Literal["stop", "skip"] = "stop"
     crop_to_box: bool = False
     judge_on_test: bool = True
-    architecture: Architecture = field(default_factory=lambda: LAPTOP.architecture)
-    losses: Losses = field(default_factory=lambda: LAPTOP.losses)
-    optimisation: Optimisation = field(default_factory=lambda: LAPTOP.optimisation)
-    replacement: Replacement = field(default_factory=lambda: LAPTOP.replacement)
+    architecture: Architecture = field(default_factory=lambda: PIXPNET.architecture)
+    losses: Losses = field(default_factory=lambda: PIXPNET.losses)
+    optimisation: Optimisation = field(default_factory=lambda: PIXPNET.optimisation)
+    replacement: Replacement = field(default_factory=lambda: PIXPNET.replacement)
     trainer: TrainerOptions = field(default_factory=TrainerOptions)
 
     def __post_init__(self) -> None:
@@ -79,13 +79,20 @@ class RunConfig:
         if not 0 < self.validation_fraction < 1:
             raise ValueError(f"validation_fraction is between 0 and 1, got {self.validation_fraction}")
 
+    def using(self, recipe: Recipe) -> "RunConfig":
+        """The same run with another recipe.
+
+        >>> from pixpnet.recipe import RECIPES
+        >>> RunConfig().using(RECIPES["protopnet"]).architecture.head
+        'linear'
+        """
+        parts = {part.name: getattr(recipe, part.name) for part in fields(Recipe)}
+        return replace(self, **parts)
+
     @property
     def recipe(self) -> Recipe:
         """The part that says what is built and how it is trained."""
         return Recipe(self.architecture, self.losses, self.optimisation, self.replacement)
-
-
-RECIPE_FIELDS = tuple(part.name for part in fields(Recipe))
 
 
 def config_text(config: RunConfig) -> str:

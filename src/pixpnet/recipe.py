@@ -53,11 +53,14 @@ class Losses:
         cluster_weight: of the smallest distance to a prototype of the own class
         separation_weight: of minus the smallest distance to a prototype of another class
         off_class_l1: of the absolute weights between prototypes and other classes, where the head learns them
+        leave_one_out: compare a training image only with prototypes that were not taken from that very image. It
+            would match those by itself, whatever is learnt (not in the paper)
     """
 
     cluster_weight: float = 0.0
     separation_weight: float = 0.0
     off_class_l1: float = 0.0
+    leave_one_out: bool = False
 
 
 @dataclass(frozen=True)
@@ -168,4 +171,12 @@ LAPTOP = Recipe(
     optimisation=Optimisation(epochs=16, warm_up_epochs=4, views=3),
 )
 
-RECIPES: Mapping[str, Recipe] = {"laptop": LAPTOP, "pixpnet": PIXPNET, "protopnet": PROTOPNET}
+# For the small backbone and thousands of small pictures: nothing is known yet, so everything learns at once and fast.
+SCRATCH = Recipe(
+    Architecture(dim=128),
+    Losses(cluster_weight=0.8, separation_weight=0.08),
+    Optimisation(epochs=30, warm_up_epochs=0, backbone_rate=3e-3, weight_decay=5e-4, rise=1.0),
+    Replacement(start=1, every=3),
+)
+
+RECIPES: Mapping[str, Recipe] = {"laptop": LAPTOP, "scratch": SCRATCH, "pixpnet": PIXPNET, "protopnet": PROTOPNET}

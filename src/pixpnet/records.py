@@ -4,6 +4,7 @@ What comes from a file is not to be trusted: a missing, unknown or mistyped fiel
 """
 
 import dataclasses
+import sys
 from collections.abc import Mapping
 from functools import cache
 from math import isfinite
@@ -69,7 +70,7 @@ def _read(kind: Any, value: Any, where: str) -> Any:
     if isinstance(kind, type) and issubclass(kind, tuple):
         kinds = tuple(_hints(kind).values())
         return kind(*_read_tuple(kinds, value, where))
-    if kind is float and type(value) is int:
+    if kind is float and type(value) is int and abs(value) <= sys.float_info.max:
         value = float(value)
     if type(value) is not kind or (kind is float and not isfinite(value)):
         raise _bad(where, value, f"a finite {kind.__name__}" if kind is float else f"a value of type {kind.__name__}")
@@ -79,7 +80,7 @@ def _read(kind: Any, value: Any, where: str) -> Any:
 def _read_record(kind: Any, value: Any, where: str) -> Any:
     names = [field.name for field in dataclasses.fields(kind)]
     if not isinstance(value, Mapping) or set(value) != set(names):
-        raise _bad(where, sorted(value) if isinstance(value, Mapping) else value, f"the fields {', '.join(names)}")
+        raise _bad(where, list(value) if isinstance(value, Mapping) else value, f"the fields {', '.join(names)}")
     kinds = _hints(kind)
     read = {name: _read(kinds[name], value[name], f"{where}.{name}") for name in names}
     try:

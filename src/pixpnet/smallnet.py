@@ -27,10 +27,10 @@ class SmallNet(nn.Sequential):
 
     >>> import torch
     >>> SmallNet(field=37)(torch.zeros(1, 3, 96, 96)).shape
-    torch.Size([1, 128, 12, 12])
+    torch.Size([1, 96, 12, 12])
     """
 
-    def __init__(self, field: int = 61, width: int = 32) -> None:
+    def __init__(self, field: int = 53, width: int = 24) -> None:
         """A network with random weights.
 
         Args:
@@ -50,7 +50,7 @@ class SmallNet(nn.Sequential):
             raise ValueError(f"a SmallNet has at least 1 channel after its first stage, not {width}")
         widenings, wider = divmod((field - SMALLEST_FIELD) // FIELD_STEP, 2)
         one, two, four = width, 2 * width, 4 * width
-        # Paper-sized networks also halve first: a block at full resolution would cost more than all others together.
+        # Halving at once, as ResNet does: a block at full resolution would cost more than all the others together.
         stage1 = {"halve": block(3, one, 5, stride=2), "wider": block(one, one, 3)}
         stage2 = {"halve": block(one, two, 3, stride=2)}
         if wider:
@@ -84,10 +84,6 @@ def nearest_fields(field: int) -> tuple[int, ...]:
 def block(in_channels: int, out_channels: int, kernel: int, stride: int = 1) -> nn.Sequential:
     """Convolution, batch norm and ReLU; an odd kernel keeps the size, a stride divides it."""
     # The norm has a bias of its own, so the convolution needs none.
-    return nn.Sequential(
-        OrderedDict(
-            conv=nn.Conv2d(in_channels, out_channels, kernel, stride, padding=kernel // 2, bias=False),
-            norm=nn.BatchNorm2d(out_channels),
-            relu=nn.ReLU(inplace=True),
-        )
-    )
+    conv = nn.Conv2d(in_channels, out_channels, kernel, stride, padding=kernel // 2, bias=False)
+    nn.init.kaiming_normal_(conv.weight, mode="fan_out", nonlinearity="relu")  # as torchvision's ResNet
+    return nn.Sequential(OrderedDict(conv=conv, norm=nn.BatchNorm2d(out_channels), relu=nn.ReLU(inplace=True)))

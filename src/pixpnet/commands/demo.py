@@ -1,5 +1,6 @@
 """``pixpnet demo``: the main job from start to end, with nothing at hand."""
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,28 +9,37 @@ if TYPE_CHECKING:
     from jsonargparse import ArgumentParser, Namespace
 
 MODEL, LAYER, SIZE, PIXELS = "resnet18", "layer2", 224, 8
+# Cells of this backbone see 53 x 53 of 96 x 96 pixels: the size of a bird's head.
+BACKBONE = "small-53"
 
 
 def add_arguments(parser: "ArgumentParser") -> None:
     """Declares the arguments of ``pixpnet demo``."""
     parser.add_argument("--out", type=Path, default=Path("demo"), metavar="DIR", help="where to put what it makes")
+    parser.add_argument("--seed", type=int, default=0, help="of the training run")
 
 
 def run(args: "Namespace") -> int:
-    """Shows the fields of a network, checks them against the real one, and draws birds to train on."""
+    """Shows the fields of a network, checks them, draws birds, trains on them and says where to look."""
+    args.out.mkdir(parents=True, exist_ok=True)
+    sound = _show_fields(args.out)
+    _draw_birds(args.out)
+    _train(args.out / "run", args.seed)
+    return 0 if sound else 1
+
+
+def _show_fields(out: Path) -> bool:
     from pixpnet import zoo
-    from pixpnet.data import DataOptions, DrawnBirds, open_data
     from pixpnet.fields import receptive_fields
     from pixpnet.fields.table import FieldTable, percent
     from pixpnet.fields.verify import verify_fields
-    from pixpnet.views.contact_sheet import contact_sheet, one_per_class
     from pixpnet.views.field_figure import save_field_figure
 
     model = zoo.build(MODEL)
     fields = receptive_fields(model, (3, SIZE, SIZE))
     stages = set(zoo.PAPER_LAYERS[MODEL])
     say = sys.stdout.write
-    say(f"What each stage of {MODEL} looks at, for an image of {SIZE} x {SIZE} pixels:\n\n")
+    say(f"1. What each stage of {MODEL} looks at, for an image of {SIZE} x {SIZE} pixels:\n\n")
     say(f"{FieldTable(tuple(row for row in fields.table() if row.layer in stages))}\n\n")
     field = fields[LAYER]
     say(
@@ -37,15 +47,54 @@ def run(args: "Namespace") -> int:
         f"Cut at layer4, it sees {percent(fields['layer4'].mean_fraction)}: nearly everything.\n\n"
     )
     say("Checking that against the real network, one NaN pixel at a time ...\n")
+    sys.stdout.flush()
     verification = verify_fields(model, (3, SIZE, SIZE), PIXELS, fields=fields)
-    say(f"{verification}.\n\n")
-    args.out.mkdir(parents=True, exist_ok=True)
-    picture = args.out / "fields.png"
+    picture = out / "fields.png"
     save_field_figure(fields, picture, title=MODEL, layer=LAYER)
-    say(f"The picture of it: {picture}\n\n")
-    say("Drawing birds to train on, with their parts, before and after augmentation ...\n")
+    say(f"{verification}.\nThe picture of it: {picture}\n\n")
+    return verification.passed
+
+
+def _draw_birds(out: Path) -> None:
+    from pixpnet.data import DataOptions, DrawnBirds, open_data
+    from pixpnet.views.contact_sheet import contact_sheet, one_per_class
+
+    sys.stdout.write("2. Birds to train on: twelve species that differ only in combinations of parts.\n")
+    sys.stdout.flush()
     birds = open_data("birds", DataOptions(birds=DrawnBirds(size=SIZE, train=12 * 12, test=12 * 2)))
-    sheet = args.out / "birds.png"
+    sheet = out / "birds.png"
     contact_sheet(birds, one_per_class(birds, 6), birds.augmentation, views=3, seed=0).savefig(sheet, dpi=110)
-    say(f"The contact sheet: {sheet}\n")
-    return 0 if verification.passed else 1
+    sys.stdout.write(f"Some of them, with their parts, before and after augmentation: {sheet}\n\n")
+
+
+def _train(folder: Path, seed: int) -> None:
+    from pixpnet.commands.train import summary
+    from pixpnet.commands.training_display import display
+    from pixpnet.config import RunConfig
+    from pixpnet.recipe import RECIPES
+    from pixpnet.training import Run, resume, train
+
+    say = sys.stdout.write
+    say("3. Training a network on them, from random weights (a few minutes on two cores).\n")
+    sys.stdout.flush()
+    if Run(folder).finished:
+        found = Run(folder).read_metrics()
+        say(
+            f"{folder} is there already, from an earlier demo: test accuracy {json.dumps(found['test']['accuracy'])}.\n"
+        )
+        say(f"To train it again, remove {folder} or choose another --out.\n")
+        return
+    config = RunConfig(data="birds", backbone=BACKBONE, seed=seed).using(RECIPES["scratch"])
+    with display() as shown:
+        if (folder / "config.yaml").exists():
+            metrics = resume(folder, shown.watcher, shown.opening)
+        else:
+            metrics = train(config, folder, shown.watcher, shown.opening)
+    assert metrics is not None
+    say("\n" + summary(metrics, folder))
+    say(
+        f"\nWhere to look: {folder / 'prototypes'} holds a picture of each prototype, exactly the pixels that its cell "
+        f"saw;\n{folder / 'prototypes.json'} says where they come from; {folder / 'log.csv'} how the training went.\n"
+        f"Use the model:  pixpnet predict {folder} PICTURES\n"
+        f"                python -c \"import pixpnet; print(pixpnet.PixPNet.load('{folder}'))\"\n"
+    )

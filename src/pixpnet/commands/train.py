@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,10 +40,27 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--recipe",
         action=_ConfigOrRecipe,
         metavar="FILE|NAME",
-        help="a configuration file, or the name of a recipe: laptop (the default: a few hundred images, minutes to an "
-        "hour), pixpnet (the paper's) or protopnet. What follows it on the command line changes it",
+        help="a configuration file, or the name of a recipe: laptop (a few hundred images, minutes to an hour; the "
+        "default for a backbone with weights), scratch (the default for random weights), pixpnet (the paper's) or "
+        "protopnet. What follows it on the command line changes it",
     )
     parser.add_class_arguments(RunConfig)
+
+
+def complete(words: Sequence[str]) -> Sequence[str]:
+    """Where no recipe or file is named, the recipe that suits the weights comes first, for the rest to change.
+
+    >>> complete(["--weights", "imagenet"])
+    ['--recipe', 'laptop', '--weights', 'imagenet']
+    >>> complete(["--out", "runs/birds"])[:2]
+    ['--recipe', 'scratch']
+    """
+    options = [word.partition("=")[0] for word in words]
+    if {"--config", "--recipe", "--resume"} & set(options):
+        return words
+    given = [word.partition("=")[2] or "".join(words[k + 1 : k + 2]) for k, word in enumerate(words)]
+    weights = next((value for option, value in zip(options, given, strict=True) if option == "--weights"), "none")
+    return ["--recipe", "scratch" if weights == "none" else "laptop", *words]
 
 
 def run(args: Namespace) -> int:
@@ -81,15 +99,16 @@ def summary(metrics: Metrics, folder: Path) -> str:
     """The outcome in a few lines."""
     lines = [
         f"chosen on validation, after replacement: epoch {metrics.chosen_epoch} of {metrics.epochs}",
-        f"validation accuracy  {metrics.val_accuracy:6.1%} after replacement, {metrics.val_accuracy_before:.1%} before",
+        f"validation accuracy  {metrics.validation.accuracy:6.1%} ({metrics.validation.images} images), "
+        f"{metrics.validation_before.accuracy:.1%} before replacement",
     ]
-    if metrics.test is None:
+    if metrics.test is None or metrics.test_before is None:
         lines.append("test accuracy        not looked at: the test split stayed closed")
     else:
         low, high = metrics.test.interval.low, metrics.test.interval.high
         lines.append(
-            f"test accuracy        {metrics.test.accuracy:6.1%} (95 % interval {low:.1%} to {high:.1%}, "
-            f"{metrics.test.images} images)"
+            f"test accuracy        {metrics.test.accuracy:6.1%} ({metrics.test.images} images, 95 % interval "
+            f"{low:.1%} to {high:.1%}), {metrics.test_before.accuracy:.1%} before replacement"
         )
     lines += [
         f"a cell sees          {metrics.mean_field:6.1%} of the image on average, {metrics.largest_field:.1%} at most",

@@ -34,7 +34,7 @@ class Backbone(nn.Module):
 
     Attributes:
         network: what is left of the network; its parameters keep their names.
-        at: the layer, by its path.
+        at: the layer, by its path, with the call ("relu#1") or part ("branch[0]") where one was chosen.
         channels: of the output.
     """
 
@@ -59,16 +59,16 @@ class Backbone(nn.Module):
                 f"the output at '{at}' has the shape {field.shape}; prototypes need channels, rows and columns: "
                 f"cut at {_better_cuts(network, fields) or 'a layer before it is flattened'}"
             )
-        target = _Target(at, fields)
-        self.at = target.path
+        target = _Target(at, network, fields)
+        self.at = target.name
         self.network = network
         self._call = target.call
         self._part = target.part
         self._channels_last = field.channel_dim == 2
         self._calls_seen = 0
         self.channels = field.shape[field.channel_dim]
-        if self.at:
-            network.get_submodule(self.at).register_forward_hook(self._stop)
+        if target.path:
+            network.get_submodule(target.path).register_forward_hook(self._stop)
             _remove_what_is_not_used(self, size)
         # Convolutions on the CPU, and on GPUs in half precision, are faster with the channels last.
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -114,11 +114,13 @@ class _Removed(nn.Module):
 class _Target:
     """A layer's name taken apart: the path, which call of it, and which of several results."""
 
-    def __init__(self, at: str, fields: Fields) -> None:
-        name = fields.names.get(at, at)
-        found = re.fullmatch(r"(?P<path>[^#\[]*)(#(?P<call>\d+))?(\[(?P<part>[^\]]*)\])?", name)
+    def __init__(self, at: str, network: nn.Module, fields: Fields) -> None:
+        self.name = fields.names.get(at, at)
+        found = re.fullmatch(r"(?P<path>[^#\[]*)(#(?P<call>\d+))?(\[(?P<part>[^\]]*)\])?", self.name)
         assert found is not None
-        self.path = found["path"]
+        # A module that is registered twice has its calls counted under its first path.
+        module = network.get_submodule(found["path"])
+        self.path = next(path for path, other in network.named_modules() if other is module)
         self.part = found["part"] or ""
         calls = 0
         while any(f"{self.path}#{calls + 1}{tail}" in fields for tail in ("", f"[{self.part}]")):
@@ -146,7 +148,7 @@ def _remove_what_is_not_used(backbone: Backbone, size: tuple[int, int]) -> None:
         module.register_forward_pre_hook(lambda module, _: called.add(id(module))) for module in network.modules()
     ]
     first = next(network.parameters(), None)
-    images = torch.zeros(1, 3, *size, device=None if first is None else first.device)
+    images = torch.zeros(1, 3, *size) if first is None else first.new_zeros(1, 3, *size)
     try:
         with torch.no_grad(), _UsedTensors() as used:
             backbone(images)
@@ -155,7 +157,8 @@ def _remove_what_is_not_used(backbone: Backbone, size: tuple[int, int]) -> None:
             handle.remove()
 
     def needed(module: nn.Module) -> bool:
-        return id(module) in called or any(id(tensor) in used.seen for tensor in module.parameters())
+        tensors = (*module.parameters(), *module.buffers())
+        return id(module) in called or any(id(tensor) in used.seen for tensor in tensors)
 
     for module in list(network.modules()):
         for name, child in list(module.named_children()):

@@ -48,7 +48,7 @@ class Linear(nn.Module):
         super().__init__()
         self.register_buffer("labels", labels, persistent=False)
         own = _membership(labels, num_classes)
-        first = torch.where(own, own_weight, other_weight)
+        first = torch.where(own, float(own_weight), float(other_weight))
         self.weight = nn.Parameter(first, requires_grad=learns)
 
     def forward(self, scores: Float[Tensor, "batch protos"]) -> Float[Tensor, "batch classes"]:
@@ -73,7 +73,7 @@ class OwnClass(nn.Module):
         super().__init__()
         self.num_classes = num_classes
         self.register_buffer("labels", labels, persistent=False)
-        self.weight = nn.Parameter(torch.full((len(labels),), own_weight))
+        self.weight = nn.Parameter(torch.full((len(labels),), float(own_weight)))
 
     def forward(self, scores: Float[Tensor, "batch protos"]) -> Float[Tensor, "batch classes"]:
         """Weighs and adds up."""

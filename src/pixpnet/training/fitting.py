@@ -18,7 +18,7 @@ from pixpnet.model import Origin, Output, PixPNet
 from pixpnet.recipe import Recipe
 from pixpnet.records import from_plain, to_plain
 from pixpnet.training.judging import Judgement, deal, judge
-from pixpnet.training.losses import LossParts, loss_of
+from pixpnet.training.losses import LossParts, leave_one_out, loss_of
 from pixpnet.training.plan import LEARNING, Epoch, plan, rate_factor
 from pixpnet.training.replacement import replace_prototypes
 from pixpnet.training.run import LogLine, Run
@@ -57,6 +57,8 @@ class Fitting(pl.LightningModule):
         self.seed = seed
         self.watcher = watcher
         self.lines: list[LogLine] = []
+        self.learnt: dict[str, torch.Tensor] = {}
+        self.taken_from: tuple[str, ...] = ()
         self._means = {name: MeanMetric() for name in _MEASURED}
         self._seen = _SoFar()
         self._started = 0.0
@@ -130,6 +132,9 @@ class Fitting(pl.LightningModule):
         """The loss of a batch, with gradients for what learns in this stage."""
         self._set_rates(batch_idx)
         output = self._forward(batch.images)
+        if self.recipe.losses.leave_one_out and self.taken_from:
+            from_it = [[source == id_ for source in self.taken_from] for id_ in batch.ids]
+            output = leave_one_out(self.model, output, batch.labels, torch.tensor(from_it, device=self.device))
         loss = loss_of(self.model, output, batch.labels, self.recipe.losses)
         self._measure(loss, output, batch, batch_idx)
         return loss.total
@@ -182,6 +187,7 @@ class Fitting(pl.LightningModule):
         before = self._validate("validation")
         after, moved = before, None
         if epoch.replace:
+            self.learnt = learnt_state(self.model)
             entries = self.material.data.train
             origins = replace_prototypes(
                 self.model,
@@ -191,6 +197,7 @@ class Fitting(pl.LightningModule):
                 self.device,
                 lambda done, total: self._busy("replacement", done, total),
             )
+            self.taken_from = tuple(origin.image for origin in origins)
             moved = sum(origin.distance for origin in origins) / len(origins)
             after = self._validate("validation after replacement")
         best = epoch.judged and self._is_best(after)
@@ -212,7 +219,7 @@ class Fitting(pl.LightningModule):
         if not self.trainer.is_global_zero:
             return
         if best:
-            self.run.keep(self.model)
+            self.run.keep(self.model, self.learnt)
         self.run.write_log(self.lines)
         for logger in self.trainer.loggers:
             numbers = {name: value for name, value in to_plain(line).items() if isinstance(value, float)}
@@ -235,6 +242,7 @@ class Fitting(pl.LightningModule):
             self._plain_batches(self.material.data.val),
             self.device,
             lambda done, total: self._busy(task, done, total),
+            together=True,
         )
 
     def _busy(self, task: str, done: int, total: int) -> None:
@@ -251,14 +259,27 @@ class Fitting(pl.LightningModule):
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """What is not in Lightning's own state."""
-        checkpoint[_STATE] = {"lines": to_plain(self.lines), "origins": to_plain(self.model.origins)}
+        checkpoint[_STATE] = {
+            "lines": to_plain(self.lines),
+            "origins": to_plain(self.model.origins),
+            "learnt": self.learnt,
+            "taken_from": list(self.taken_from),
+        }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Takes it up again."""
         state = checkpoint[_STATE]
         self.lines = list(from_plain(tuple[LogLine, ...], state["lines"], "log"))
+        self.learnt = state["learnt"]
+        self.taken_from = tuple(state["taken_from"])
         origins = state["origins"]
         self.model.origins = origins and from_plain(tuple[Origin, ...], origins, "origins")
+
+
+def learnt_state(model: PixPNet) -> dict[str, torch.Tensor]:
+    """What replacement, and the training of the head after it, will change: so that its price can be measured."""
+    changing = {"prototype_layer.prototypes", *(f"head.{name}" for name in model.head.state_dict())}
+    return {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items() if name in changing}
 
 
 @dataclass

@@ -56,8 +56,9 @@ def judge(
     batches: Iterable[Batch],
     device: torch.device | str = "cpu",
     progress: Progress | None = None,
+    together: bool = False,
 ) -> Judgement:
-    """Counts right answers; where several processes each bring their own batches, over all of them.
+    """Counts right answers.
 
     Args:
         logits_of: takes images and answers with something that has `logits`.
@@ -65,9 +66,11 @@ def judge(
         batches: un-augmented images with labels.
         device: where the model is.
         progress: told how many batches are done.
+        together: with the other processes of a training run, each of which brings its own batches; all get the
+            answer for all of them.
     """
-    confusion = MulticlassConfusionMatrix(num_classes, validate_args=False).to(device)
-    loss = MeanMetric().to(device)
+    confusion = MulticlassConfusionMatrix(num_classes, validate_args=False, sync_on_compute=together).to(device)
+    loss = MeanMetric(sync_on_compute=together).to(device)
     total = batch_count(batches)
     with evaluating(logits_of):
         for done, batch in enumerate(batches, start=1):

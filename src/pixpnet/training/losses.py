@@ -1,8 +1,9 @@
 """The loss (Eqs. 2-4): cross-entropy, a pull towards own prototypes, a push away from those of other classes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from jaxtyping import Float, Int64
+import torch
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -42,6 +43,32 @@ def separation_loss(
     """Minus the mean distance of an image's nearest patch to the nearest prototype of any other class (Eq. 4)."""
     own = labels[:, None] == classes[None, :]
     return -distances.masked_fill(own, float("inf")).amin(dim=1).mean()
+
+
+def leave_one_out(
+    model: PixPNet, output: Output, labels: Int64[Tensor, " batch"], from_it: Bool[Tensor, "batch protos"]
+) -> Output:
+    """What the network would answer if no prototype had been taken from the image that it is shown.
+
+    A prototype that is a patch of the image itself has distance 0 and the largest possible score, whatever was learnt;
+    and after the next step of learning the score falls off a cliff that no other image has. So each such score is
+    replaced by the mean of the others of the class.
+
+    Args:
+        model: whose head is used.
+        output: of the images.
+        labels: of the images.
+        from_it: which prototypes are patches of which image. Where a class has no others, it is left as it is.
+    """
+    matches = output.matches
+    own = labels[:, None] == model.labels[None, :]
+    others = (own & ~from_it).to(matches.scores.dtype)
+    left = others.sum(dim=1, keepdim=True)
+    hidden = from_it & own & (left > 0)
+    mean = (matches.scores * others).sum(dim=1, keepdim=True) / left.clamp_min(1)
+    scores = torch.where(hidden, mean, matches.scores)
+    distances = matches.distances.masked_fill(hidden, float("inf"))
+    return Output(model.head(scores), replace(matches, scores=scores, distances=distances))
 
 
 def loss_of(model: PixPNet, output: Output, labels: Int64[Tensor, " batch"], weights: Losses) -> LossParts:

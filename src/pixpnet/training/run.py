@@ -8,7 +8,7 @@ prototypes/         a picture of each prototype: what its cell saw
 metrics.json        accuracies of the model that was chosen
 log.csv             one line for each epoch
 openings.jsonl      one line for each time the test split was opened
-checkpoints/        where to go on after an interruption
+checkpoints/        where to go on after an interruption; and the prototypes as they were learnt, before replacement
 ```
 """
 
@@ -21,6 +21,9 @@ from dataclasses import dataclass, fields
 from io import StringIO
 from pathlib import Path
 from typing import Any
+
+from safetensors.torch import save
+from torch import Tensor
 
 from pixpnet.config import RunConfig, config_text, read_config
 from pixpnet.model import PixPNet
@@ -133,8 +136,20 @@ class Run:
         with written_whole(self.path / name) as temporary:
             temporary.write_text(text, encoding="utf-8")
 
-    def keep(self, model: PixPNet) -> None:
-        """Makes this the run's model."""
+    @property
+    def learnt(self) -> Path:
+        """Prototypes, and weights of the head, of the kept model as they were before replacement."""
+        return self.path / "checkpoints" / "before_replacement.safetensors"
+
+    def keep(self, model: PixPNet, learnt: dict[str, Tensor]) -> None:
+        """Makes this the run's model.
+
+        Args:
+            model: after replacement.
+            learnt: what was in the places of its prototypes (and head) before.
+        """
+        with written_whole(self.learnt) as temporary:
+            temporary.write_bytes(save({name: tensor.contiguous() for name, tensor in learnt.items()}))
         model.save(self.path / MODEL_FILE)
         self.write(PROTOTYPES_FILE, prototypes_listing(model))
 

@@ -1,5 +1,6 @@
 """A training run from its configuration to the judged model, from the start or from where it was interrupted."""
 
+import copy
 import logging
 import signal
 import warnings
@@ -18,9 +19,10 @@ from lightning_fabric.utilities.rank_zero import rank_zero_only
 from pytorch_lightning.loggers import Logger, TensorBoardLogger
 
 from pixpnet.config import RunConfig, TrainerOptions
-from pixpnet.data import DataOptions, DataSet, Loading, open_data, plain_loader, record_in
+from pixpnet.data import DataOptions, DataSet, Entry, Loading, open_data, plain_loader, record_in
 from pixpnet.model import PixPNet
 from pixpnet.model.build import build_backbone, build_model
+from pixpnet.model.weights import read_state
 from pixpnet.training.checkpoint import LastEpoch
 from pixpnet.training.crops import write_crops
 from pixpnet.training.fitting import Fitting, Material
@@ -44,10 +46,10 @@ class Metrics:
     Attributes:
         chosen_epoch: of the model that was kept.
         epochs: how many there were.
-        val_accuracy_before: of the chosen epoch, before its prototypes were replaced.
-        val_accuracy: of the model that was kept: after replacement.
         validation: the model that was kept, on the validation images.
+        validation_before: the same before its prototypes were replaced.
         test: the model that was kept, on the test images; None if they were not opened.
+        test_before: the same before its prototypes were replaced: what replacement cost.
         mean_field: mean share of the image that a cell sees.
         largest_field: largest share of the image that a cell sees.
         prototypes: how many.
@@ -55,10 +57,10 @@ class Metrics:
 
     chosen_epoch: int
     epochs: int
-    val_accuracy_before: float
-    val_accuracy: float
     validation: Judgement
+    validation_before: Judgement
     test: Judgement | None
+    test_before: Judgement | None
     mean_field: float
     largest_field: float
     prototypes: int
@@ -177,22 +179,25 @@ def _finish(fitting: Fitting, config: RunConfig, data: DataSet) -> Metrics:
     chosen = [line for line in fitting.lines if line.best][-1]
     write_crops(model, data, run.crops, lambda done, total: watcher.busy("pictures of prototypes", done, total))
 
-    def judged(entries: tuple[object, ...], task: str) -> Judgement:
-        batches = plain_loader(data, entries, model.preprocessing, material.loading)  # type: ignore[arg-type]
-        return judge(model, model.num_classes, batches, "cpu", lambda done, total: watcher.busy(task, done, total))
+    before = copy.deepcopy(model)
+    before.load_state_dict(read_state(run.learnt), strict=False)
 
-    validation = judged(data.val, "validation")
-    test = None
+    def judged(which: PixPNet, entries: tuple[Entry, ...], task: str) -> Judgement:
+        batches = plain_loader(data, entries, model.preprocessing, material.loading)
+        return judge(which, model.num_classes, batches, "cpu", lambda done, total: watcher.busy(task, done, total))
+
+    test = test_before = None
     if config.judge_on_test and len(data.test):
         entries = data.test.open(record_in(run.openings), f"final evaluation of the model of epoch {chosen.epoch}")
-        test = judged(entries, "test")
+        test = judged(model, entries, "test")
+        test_before = judged(before, entries, "test, as it was before replacement")
     return Metrics(
         chosen_epoch=chosen.epoch,
         epochs=len(fitting.lines),
-        val_accuracy_before=chosen.val_accuracy,
-        val_accuracy=validation.accuracy,
-        validation=validation,
+        validation=judged(model, data.val, "validation"),
+        validation_before=judged(before, data.val, "validation, as it was before replacement"),
         test=test,
+        test_before=test_before,
         mean_field=model.field.mean_fraction_union,
         largest_field=model.field.max_fraction,
         prototypes=len(model.prototypes),

@@ -1,0 +1,173 @@
+"""What prototypes cost: a training step against a linear classifier, replacement against a plain evaluation pass.
+
+    python benchmarks/training.py
+
+The same backbone (resnet18 @ layer3, random weights: the speed does not depend on them), images and optimiser, one
+thread, processor time, the contestants in turns, so that a busy machine slows all of them alike. Medians of ratios
+within a round are shown.
+"""
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from itertools import cycle
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import pixpnet._torchvision  # noqa: F401  isort: skip
+
+import torch
+from torch import nn
+
+from pixpnet import zoo
+from pixpnet.data import Batch, Entry, Preprocessing
+from pixpnet.model import Backbone, PixPNet
+from pixpnet.recipe import Architecture, Losses, Replacement
+from pixpnet.training import judge, replace_prototypes
+from pixpnet.training.losses import loss_of
+
+STEP_LIMIT, REPLACEMENT_LIMIT = 1.03, 1.05
+LOSSES = Losses(cluster_weight=0.8, separation_weight=0.08)
+
+
+class PooledLinear(nn.Module):
+    """The classifier that everything is compared with."""
+
+    def __init__(self, backbone: Backbone, classes: int) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.head = nn.Linear(backbone.channels, classes)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """Logits."""
+        features: torch.Tensor = self.backbone(images.contiguous(memory_format=torch.channels_last))
+        return self.head(features.mean(dim=(-2, -1)))
+
+
+def backbone(size: int) -> Backbone:
+    """Each contestant has its own, with the same weights."""
+    torch.manual_seed(0)
+    return Backbone(zoo.build("resnet18"), "layer3", (size, size))
+
+
+def prototypes(classes: int, size: int) -> PixPNet:
+    """Ten prototypes for each class."""
+    names = [str(label) for label in range(classes)]
+    return PixPNet(backbone(size), Architecture(), names, Preprocessing().scaled_to(size))
+
+
+def stepper(model: nn.Module, batch: int, size: int, classes: int) -> Callable[[], None]:
+    """A function that does one whole training step."""
+    images, labels = torch.randn(batch, 3, size, size), torch.arange(batch) % classes
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-4, weight_decay=1e-3)
+    model.train()
+
+    def step() -> None:
+        if isinstance(model, PixPNet):
+            loss = loss_of(model, model(images), labels, LOSSES).total
+        else:
+            loss = nn.functional.cross_entropy(model(images), labels)
+        optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        optimiser.step()
+
+    return step
+
+
+def ratios(contestants: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Median time of each, over that of the first within the same round."""
+    for work in contestants.values():
+        work()
+    taken: dict[str, list[float]] = {name: [] for name in contestants}
+    # The order turns, so that nobody always comes after the same one.
+    order = list(contestants)
+    for _ in range(rounds):
+        order = [*order[1:], order[0]]
+        for name in order:
+            start = time.process_time()
+            contestants[name]()
+            taken[name].append(time.process_time() - start)
+    first = taken[next(iter(contestants))]
+    return {
+        name: statistics.median(mine / base for mine, base in zip(times, first, strict=True))
+        for name, times in taken.items()
+    }
+
+
+def batches(count: int, batch: int, size: int, classes: int) -> list[Batch]:
+    """Images for evaluation, in memory: what is measured is the network, not the disk."""
+    labels = cycle(range(classes))
+    return [_batch(number, batch, size, labels) for number in range(count)]
+
+
+def _batch(number: int, batch: int, size: int, labels: Iterator[int]) -> Batch:
+    return Batch(
+        images=torch.randn(batch, 3, size, size),
+        labels=torch.tensor([next(labels) for _ in range(batch)]),
+        ids=tuple(f"{number}-{place}" for place in range(batch)),
+        keypoints=torch.zeros(batch, 0, 2),
+        visible=torch.zeros(batch, 0, dtype=torch.bool),
+        to_source=torch.eye(3, dtype=torch.float64).expand(batch, 3, 3),
+        source_sizes=torch.full((batch, 2), size),
+        masks=None,
+        boxes=None,
+    )
+
+
+def steps_table(size: int, batch: int, rounds: int) -> float:
+    """Prints the cost of a step for 120 and for 2000 prototypes; returns the first."""
+    found = ratios(
+        {
+            "linear classifier": stepper(PooledLinear(backbone(size), 12), batch, size, 12),
+            "120 prototypes": stepper(prototypes(12, size), batch, size, 12),
+            "2000 prototypes": stepper(prototypes(200, size), batch, size, 200),
+        },
+        rounds,
+    )
+    for name, ratio in found.items():
+        print(f"  {size:3d} x {size:3d}, batch {batch:2d}: {name:20s} {ratio:6.3f}", flush=True)
+    return found["120 prototypes"]
+
+
+def replacement_table(size: int, batch: int, rounds: int, classes: int) -> float:
+    """Prints the cost of a replacement pass against a plain evaluation pass."""
+    model = prototypes(classes, size).eval()
+    images = batches(6, batch, size, classes)
+    entries = [
+        Entry(id_, int(label), "train") for each in images for id_, label in zip(each.ids, each.labels, strict=True)
+    ]
+    how = Replacement()
+    found = ratios(
+        {
+            "evaluation": lambda: judge(model, classes, images),
+            "replacement": lambda: replace_prototypes(model, images, entries, how),
+        },
+        rounds,
+    )
+    print(f"  {len(entries)} images, {10 * classes:4d} prototypes: {found['replacement']:6.3f}", flush=True)
+    return found["replacement"]
+
+
+def main() -> int:
+    """Measures and prints; the exit code says whether both limits hold."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--quick", action="store_true", help="without the scaling tables")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    print("training step / the same backbone with a linear classifier")
+    step = steps_table(224, 16, arguments.rounds)
+    if not arguments.quick:
+        for size, batch in ((224, 4), (224, 32), (112, 16), (320, 8)):
+            steps_table(size, batch, max(3, arguments.rounds // 3))
+    print("replacement / evaluation pass over the same images")
+    replacement = max(replacement_table(224, 16, arguments.rounds, classes) for classes in (12, 48))
+    print(f"wanted: step at most {STEP_LIMIT}, replacement at most {REPLACEMENT_LIMIT}")
+    print(f"reached: {step:.3f} and {replacement:.3f}")
+    return 0 if step <= STEP_LIMIT and replacement <= REPLACEMENT_LIMIT else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,167 @@
+"""PixPNet against a linear classifier on pooled features: the same cut, images, budget and seeds.
+
+    python studies/cub12.py --backbone resnet18 --at layer3 --weights WEIGHTS --data cub:PATH --out runs/cub12
+
+Trains both once for each seed, keeps the run folders, opens the test split once for each trained model (on record), and
+prints accuracies with intervals. Settings were chosen by cross-validation inside train; nothing here looks at test
+results to choose anything.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from pixpnet.config import RunConfig, TrainerOptions
+from pixpnet.data import Batch, Loading, plain_loader, record_in, training_loader
+from pixpnet.model.build import build_backbone
+from pixpnet.recipe import RECIPES
+from pixpnet.training import Judgement, LogLine, Nobody, judge, open_run_data, train
+from pixpnet.training.plan import rate_factor
+
+
+class PooledLinear(nn.Module):
+    """The same backbone, its cells averaged, and a linear layer (App. F)."""
+
+    def __init__(self, backbone: nn.Module, channels: int, classes: int) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.head = nn.Linear(channels, classes)
+
+    def forward(self, images: torch.Tensor) -> "Logits":
+        """Logits."""
+        features = self.backbone(images.contiguous(memory_format=torch.channels_last))
+        return Logits(self.head(features.float().mean(dim=(-2, -1))))
+
+
+class Logits:
+    """What `judge` asks for."""
+
+    def __init__(self, logits: torch.Tensor) -> None:
+        self.logits = logits
+
+
+def train_linear(config: RunConfig, head_rate: float, out: Path) -> Judgement:
+    """The comparison: same loaders, stages, schedule and optimiser; the last epoch is judged, there is no choice."""
+    data = open_run_data(config)
+    preprocessing = data.preprocessing if config.size is None else data.preprocessing.scaled_to(config.size)
+    how = config.optimisation
+    backbone = build_backbone(config.backbone, config.at, config.weights, preprocessing.size, config.seed)
+    torch.manual_seed(config.seed)
+    model = PooledLinear(backbone, backbone.channels, len(data.class_names))
+    loading = Loading(how.batch_size, config.workers)
+    augmentation = data.augmentation if how.views is None else replace(data.augmentation, factor=how.views)
+    loader = training_loader(data, preprocessing, augmentation, loading, config.seed)
+    groups = [
+        {"params": list(model.backbone.parameters()), "lr": 0.0, "full": how.backbone_rate},
+        {"params": list(model.head.parameters()), "lr": 0.0, "full": head_rate},
+    ]
+    optimiser = torch.optim.Adam(groups, weight_decay=how.weight_decay)
+    half = config.trainer.precision == "bf16-mixed"
+    for epoch in range(how.epochs):
+        loader.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
+        warm = epoch < how.warm_up_epochs
+        model.train()
+        model.backbone.train(not (warm or how.frozen_statistics))
+        batch: Batch
+        for step, batch in enumerate(loader):
+            for group in optimiser.param_groups:
+                group["lr"] = group["full"] * rate_factor(how, "joint", epoch + step / len(loader))
+            with torch.autocast("cpu", torch.bfloat16, enabled=half):
+                with torch.set_grad_enabled(not warm):
+                    features = model.backbone(batch.images.contiguous(memory_format=torch.channels_last))
+                logits = model.head(features.float().mean(dim=(-2, -1)))
+            loss = nn.functional.cross_entropy(logits.float(), batch.labels)
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            optimiser.step()
+    entries = data.val
+    if config.judge_on_test:
+        entries = data.test.open(record_in(out / "openings.jsonl"), f"linear classifier, seed {config.seed}")
+    return judge(model, len(data.class_names), plain_loader(data, entries, preprocessing, loading))
+
+
+class Lines(Nobody):
+    """Prints a line for each epoch."""
+
+    def epoch_ended(self, line: LogLine) -> None:
+        """See `Watcher`."""
+        after = "" if line.replaced_distance is None else f" after {line.val_accuracy_after:.1%}"
+        print(f"  epoch {line.epoch} {line.stage} loss {line.loss:.3f} train {line.train_accuracy:.1%} "
+              f"val {line.val_accuracy:.1%}{after}", flush=True)  # fmt: skip
+
+
+def main() -> int:
+    """Trains, judges, prints."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--backbone", required=True)
+    parser.add_argument("--at", required=True)
+    parser.add_argument("--weights", required=True)
+    parser.add_argument("--size", type=int, default=224)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--recipe", choices=RECIPES, default="laptop")
+    parser.add_argument("--epochs", type=int)
+    parser.add_argument("--views", type=int)
+    parser.add_argument("--head-rate", type=float, default=3e-3, help="of the linear classifier")
+    parser.add_argument("--only", choices=("prototypes", "linear"))
+    parser.add_argument("--precision", default="bf16-mixed")
+    parser.add_argument("--no-test", action="store_true", help="judge on validation")
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    recipe = RECIPES[args.recipe]
+    given = {"epochs": args.epochs, "views": args.views}
+    how = replace(recipe.optimisation, **{name: value for name, value in given.items() if value is not None})
+    args.out.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for seed in args.seeds:
+        config = RunConfig(
+            data=args.data,
+            backbone=args.backbone,
+            at=args.at,
+            weights=args.weights,
+            size=args.size,
+            seed=seed,
+            judge_on_test=not args.no_test,
+            architecture=recipe.architecture,
+            losses=recipe.losses,
+            optimisation=how,
+            replacement=recipe.replacement,
+            trainer=TrainerOptions(accelerator="cpu", precision=args.precision),
+        )
+        row: dict[str, object] = {"cut": f"{args.backbone}@{args.at}", "size": args.size, "seed": seed}
+        if args.only != "linear":
+            start = time.monotonic()
+            metrics = train(config, args.out / f"{args.backbone}-{args.at}-{args.size}-{args.recipe}-{seed}", Lines())
+            assert metrics is not None
+            after, before = (
+                (metrics.validation, metrics.validation_before)
+                if metrics.test is None or metrics.test_before is None
+                else (metrics.test, metrics.test_before)
+            )
+            row |= {"before": before.accuracy, "after": after.accuracy, "images": after.images}
+            row |= {"minutes": (time.monotonic() - start) / 60, "mean_field": metrics.mean_field}
+        if args.only != "prototypes":
+            start = time.monotonic()
+            linear = train_linear(config, args.head_rate, args.out)
+            row |= {"linear": linear.accuracy, "linear_minutes": (time.monotonic() - start) / 60}
+        rows.append(row)
+        print(json.dumps(row), flush=True)
+        with (args.out / "results.jsonl").open("a") as file:
+            file.write(json.dumps(row) + "\n")
+    for name in ("before", "after", "linear"):
+        values = [float(str(row[name])) for row in rows if name in row]
+        if values:
+            spread = statistics.stdev(values) if len(values) > 1 else 0.0
+            print(f"{name:8s} {statistics.mean(values):.1%} +- {spread:.1%} over {len(values)} seeds")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

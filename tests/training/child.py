@@ -18,13 +18,14 @@ import torch
 
 import pixpnet.training.replacement as replacement_module
 import pixpnet.training.run as run_module
-import pixpnet.training.train as train_module
 from pixpnet.config import RunConfig
 from pixpnet.recipe import Replacement
 from pixpnet.training import crops
 from pixpnet.training.checkpoint import LastEpoch
 from pixpnet.training.fitting import Fitting
 from pixpnet.training.run import Run
+
+train_module: Any = sys.modules["pixpnet.training.train"]  # the package's own `train` is the function
 
 
 def die(how: int = signal.SIGKILL) -> None:
@@ -162,7 +163,7 @@ def replace_and_judge(
 
     with together(store, rank, world_size) if world_size > 1 else contextlib.nullcontext():
         origins = replace_prototypes(model, mine(opened.train), opened.train, how)
-        judgement = judge(model, model.num_classes, mine(opened.val))
+        judgement = judge(model, model.num_classes, mine(opened.val), together=True)
     found = {"origins": to_plain(origins), "judgement": to_plain(judgement), "prototypes": model.prototypes.tolist()}
     Path(out).write_text(json.dumps(found))
 

@@ -55,7 +55,7 @@ def test_the_pictures_of_a_run_are_cut_from_its_training_images(trained: Trained
     for origin in model.origins:
         image = preprocess(data.reader(entries[origin.image]), how).image.as_subclass(torch.Tensor)
         ((y0, x0, y1, x1),) = origin.boxes
-        shown = np.asarray(Image.open(trained.path / "prototypes" / f"{origin.prototype}.png"))
+        shown = np.array(Image.open(trained.path / "prototypes" / f"{origin.prototype}.png"))
         again = (torch.from_numpy(shown[..., :3]).permute(2, 0, 1) / 255 - torch.tensor(how.mean)[:, None, None]) / (
             torch.tensor(how.std)[:, None, None]
         )

@@ -1,7 +1,7 @@
 """Judging against answers that were written down, and the interval against published values."""
 
 from dataclasses import dataclass
-from math import exp, log
+from math import exp, isfinite, log
 
 import pytest
 import torch
@@ -78,6 +78,12 @@ def test_modes_come_back_after_an_error() -> None:
     assert model.training
     assert model.dropout.training
     assert torch.is_grad_enabled()
+
+
+def test_a_loss_that_is_no_number_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = [*TABLE[:3], (0, [float("nan")] * 3), TABLE[4]]
+    monkeypatch.setitem(globals(), "TABLE", broken)
+    assert not isfinite(judge(Known(), 3, numbered(2)).loss)
 
 
 def test_no_images_is_an_error() -> None:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from tests.training.material import end_of, start_child
     ids=["image, smallest total", "patch, nearest first"],
 )
 def test_two_processes_find_bit_for_bit_what_one_finds(trained: Trained, how: Replacement, tmp_path: Path) -> None:
-    def found(world_size: int) -> list[dict[str, object]]:
+    def found(world_size: int) -> list[dict[str, Any]]:
         outs = [tmp_path / f"{rank} of {world_size}" for rank in range(world_size)]
         processes = [
             start_child(
@@ -41,9 +42,11 @@ def test_two_processes_find_bit_for_bit_what_one_finds(trained: Trained, how: Re
 
     (alone,) = found(1)
     leader, other = found(2)
-    for key in ("prototypes", "origins", "judgement"):
-        assert leader[key] == other[key]
-        assert leader[key] == alone[key]
+    assert leader == other
+    # The loss is a sum of float32 numbers, whose last digits depend on the order; everything else is exact.
+    losses = [found["judgement"].pop("loss") for found in (leader, alone)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+    assert leader == alone
 
 
 def test_a_run_with_two_processes_ends_with_a_model_and_one_of_them_writes(trained: Trained, tmp_path: Path) -> None:

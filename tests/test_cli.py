@@ -14,7 +14,18 @@ def run(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str
     return subprocess.run([sys.executable, "-m", "pixpnet.cli", *words], capture_output=True, text=True, cwd=cwd)
 
 
-@pytest.mark.parametrize("words", [["--help"], ["fields", "--help"], ["data", "check", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["fields", "--help"],
+        ["data", "check", "--help"],
+        ["train", "--help"],
+        ["evaluate", "--help"],
+        ["predict", "--help"],
+        ["--version"],
+    ],
+)
 def test_help_answers_without_importing_torch(words: list[str]) -> None:
     code = (
         "import sys\nfrom pixpnet.cli import main\n"

@@ -182,11 +182,7 @@ class Fitting(pl.LightningModule):
     def _measure(self, loss: LossParts, logits: torch.Tensor, batch: Batch, step: int) -> None:
         value = float(loss.total.detach())
         if not isfinite(value):
-            raise TrainingDiverged(
-                f"the loss became {value} in epoch {self.current_epoch + 1}, step {step + 1}: lower the learning rates "
-                f"(--optimisation.add_on_rate and others) or raise the precision; what was learnt up to the last epoch "
-                f"is kept in {self.run.path}"
-            )
+            raise self._diverged(f"loss became {value} in epoch {self.current_epoch + 1}, step {step + 1}")
         right = (logits.argmax(dim=1) == batch.labels).float().mean()
         measured = (loss.total.detach(), loss.cross_entropy, loss.cluster, loss.separation, right)
         for mean, number in zip(self._means.values(), measured, strict=True):
@@ -195,6 +191,12 @@ class Fitting(pl.LightningModule):
         if self.trainer.is_global_zero:
             self.watcher.stepped(self.current_epoch, self._seen.loss, self._seen.accuracy)
 
+    def _diverged(self, what: str) -> TrainingDiverged:
+        return TrainingDiverged(
+            f"the {what}: lower the learning rates (--optimisation.add_on_rate and others) or raise the precision; "
+            f"what was learnt up to the last epoch is kept in {self.run.path}"
+        )
+
     # The end of an epoch ------------------------------------------------------------------------------------
 
     def on_train_epoch_end(self) -> None:
@@ -202,6 +204,9 @@ class Fitting(pl.LightningModule):
         self._share_statistics()
         epoch = self.epoch
         before = self._validate("validation")
+        if not isfinite(before.loss):
+            # The last step of the epoch did it; what is on disk is still good.
+            raise self._diverged(f"validation loss became {before.loss} after epoch {self.current_epoch + 1}")
         after, moved = before, None
         if epoch.replace:
             self.learnt = learnt_state(self.model)
@@ -286,11 +291,11 @@ class Fitting(pl.LightningModule):
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Takes it up again."""
         state = checkpoint[_STATE]
-        self.lines = list(from_plain(tuple[LogLine, ...], state["lines"], "log"))
+        self.lines = [from_plain(LogLine, line, "log") for line in state["lines"]]
         self.learnt = state["learnt"]
         self.taken_from = tuple(state["taken_from"])
         origins = state["origins"]
-        self.model.origins = origins and from_plain(tuple[Origin, ...], origins, "origins")
+        self.model.origins = origins and tuple(from_plain(Origin, origin, "origins") for origin in origins)
 
 
 def learnt_state(model: PixPNet) -> dict[str, torch.Tensor]:

@@ -70,7 +70,8 @@ def judge(
             answer for all of them.
     """
     confusion = MulticlassConfusionMatrix(num_classes, validate_args=False, sync_on_compute=together).to(device)
-    loss = MeanMetric(sync_on_compute=together).to(device)
+    # A loss that is no number must show, not be left out. ("disable" would forget the weights: torchmetrics 1.9.0.)
+    loss = MeanMetric(nan_strategy=float("inf"), sync_on_compute=together).to(device)
     total = batch_count(batches)
     with evaluating(logits_of):
         for done, batch in enumerate(batches, start=1):

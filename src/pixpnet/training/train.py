@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from pickle import UnpicklingError
 
 import pytorch_lightning as pl
 import torch
@@ -159,6 +158,8 @@ def _carry_out(fitting: Fitting, trainer: pl.Trainer, config: RunConfig, data: D
 
 def _fit(trainer: pl.Trainer, fitting: Fitting) -> None:
     checkpoint = fitting.run.checkpoint
+    if checkpoint.exists():
+        _refuse_if_damaged(checkpoint, fitting)
     state = torch.random.get_rng_state()
     interrupts = signal.getsignal(signal.SIGINT)
     try:
@@ -167,11 +168,23 @@ def _fit(trainer: pl.Trainer, fitting: Fitting) -> None:
     except SystemExit as end:
         # Lightning's answer to Ctrl-C.
         raise KeyboardInterrupt from end
-    except (UnpicklingError, EOFError, KeyError) as error:
-        raise RunError(f"{checkpoint} is damaged ({error}): delete it to begin the run anew") from error
     finally:
         signal.signal(signal.SIGINT, interrupts)
         torch.random.set_rng_state(state)
+
+
+def _refuse_if_damaged(checkpoint: Path, fitting: Fitting) -> None:
+    """Reads a checkpoint as Lightning will, so that what is wrong with it is not taken for an error of training."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            state = torch.load(checkpoint, map_location="cpu", weights_only=True)
+        fitting.on_load_checkpoint(state)
+        fitting.load_state_dict(state["state_dict"])
+    except OSError:
+        raise
+    except Exception as error:  # a damaged pickle raises nearly anything
+        first = str(error).strip().split("\n", 1)[0]
+        raise RunError(f"{checkpoint} is damaged ({first}): delete it to begin the run anew") from error
 
 
 def _finish(fitting: Fitting, config: RunConfig, data: DataSet) -> Metrics:

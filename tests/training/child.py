@@ -1,0 +1,175 @@
+"""What tests do in processes of their own: train and be killed, or compute together. See `material.start_child`.
+
+It is run by path, in a process that has imported the package but none of the tests.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import pixpnet.training.replacement as replacement_module
+import pixpnet.training.run as run_module
+from pixpnet.config import RunConfig
+from pixpnet.recipe import Replacement
+from pixpnet.training import crops
+from pixpnet.training.checkpoint import LastEpoch
+from pixpnet.training.fitting import Fitting
+from pixpnet.training.run import Run
+
+train_module: Any = sys.modules["pixpnet.training.train"]  # the package's own `train` is the function
+
+
+def die(how: int = signal.SIGKILL) -> None:
+    os.kill(os.getpid(), how)
+
+
+def before_call(owner: Any, name: str, number: int, action: Callable[[], None] = die) -> None:
+    """Acts when a function is called for the so-manieth time, before it does anything."""
+    original, calls = getattr(owner, name), count(1)
+
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        if next(calls) == number:
+            action()
+        return original(*args, **kwargs)
+
+    setattr(owner, name, watched)
+
+
+def after_call(owner: Any, name: str, number: int) -> None:
+    """Dies when a function has been called for the so-manieth time."""
+    original, calls = getattr(owner, name), count(1)
+
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        if next(calls) == number:
+            die()
+        return result
+
+    setattr(owner, name, watched)
+
+
+def write_half(number: int) -> None:
+    """Dies with half a checkpoint written."""
+    trainer, calls = train_module.pl.Trainer, count(1)
+    original = trainer.save_checkpoint
+
+    def half(self: Any, path: Path, *args: Any, **kwargs: Any) -> None:
+        original(self, path, *args, **kwargs)
+        if next(calls) == number:
+            whole = Path(path).read_bytes()
+            Path(path).write_bytes(whole[: len(whole) // 2])
+            die()
+
+    trainer.save_checkpoint = half
+
+
+def before_name(name: str, number: int) -> None:
+    """Dies when everything of a file is written, but it does not have its name yet."""
+    original, calls = Path.replace, count(1)
+
+    def watched(self: Path, target: Path) -> Path:
+        if Path(target).name == name and next(calls) == number:
+            die()
+        return original(self, target)
+
+    Path.replace = watched  # type: ignore[method-assign]
+
+
+# 3 epochs of 3 steps, each with a replacement; the tiny data set gives 9 steps in all.
+KILLS: dict[str, Callable[[], None]] = {
+    "in the first step": lambda: before_call(Fitting, "training_step", 1),
+    "in the middle of an epoch": lambda: before_call(Fitting, "training_step", 5),
+    "during the first replacement": lambda: before_call(replacement_module, "choose", 1),
+    "during the second replacement": lambda: before_call(replacement_module._Candidates, "add", 5),
+    "between model and prototypes.json": lambda: before_call(run_module, "prototypes_listing", 1),
+    "before the model has its name": lambda: before_name("model.safetensors", 1),
+    "before the log is written": lambda: before_call(Run, "write_log", 2),
+    "before a checkpoint": lambda: before_call(LastEpoch, "on_train_epoch_end", 2),
+    "with half a checkpoint": lambda: write_half(2),
+    "before a checkpoint has its name": lambda: before_name("last.ckpt", 3),
+    "after a checkpoint": lambda: after_call(LastEpoch, "on_train_epoch_end", 1),
+    "after the last checkpoint": lambda: after_call(LastEpoch, "on_train_epoch_end", 3),
+    "among the pictures": lambda: before_call(crops, "crop", 3),
+    "before the figures are written": lambda: before_call(Run, "write_metrics", 1),
+}
+
+
+def train(config: RunConfig, out: str, kill: str = "", path: str = "") -> None:
+    sys.path.insert(0, path or sys.path[0])
+    if kill:
+        KILLS[kill]()
+    train_module.train(config, Path(out))
+
+
+def resume(out: str, kill: str = "", path: str = "") -> None:
+    sys.path.insert(0, path or sys.path[0])
+    if kill:
+        KILLS[kill]()
+    train_module.resume(Path(out))
+
+
+def interrupted(words: list[str], step: int, answer: str) -> None:
+    """The command line, stopped with Ctrl-C in a step."""
+    from pixpnet.cli import main
+
+    before_call(Fitting, "training_step", step, lambda: die(signal.SIGINT))
+    with Path(answer).open("w") as file, contextlib.redirect_stderr(file):
+        code = main(words)
+    sys.exit(code)
+
+
+# Several processes together -----------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def together(store: str, rank: int, world_size: int) -> Iterator[None]:
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{store}", rank=rank, world_size=world_size, timeout=timedelta(seconds=60)
+    )
+    try:
+        yield
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def replace_and_judge(
+    store: str, rank: int, world_size: int, run: str, data: str, batch_size: int, how: Replacement, out: str
+) -> None:
+    """Replaces prototypes of a run's model, shifted by noise, and judges it, on this process's share."""
+    from pixpnet.data import Loading, open_data, plain_loader
+    from pixpnet.model import PixPNet
+    from pixpnet.records import to_plain
+    from pixpnet.training import judge, replace_prototypes
+    from pixpnet.training.judging import deal
+
+    opened, model = open_data(data), PixPNet.load(run)
+    generator = torch.Generator().manual_seed(7)
+    model.prototypes.data = torch.rand(model.prototypes.shape, generator=generator)
+    model.origins = None
+
+    def mine(entries: Any) -> Any:
+        share = deal(entries, batch_size, rank, world_size)
+        return plain_loader(opened, share, model.preprocessing, Loading(batch_size))
+
+    with together(store, rank, world_size) if world_size > 1 else contextlib.nullcontext():
+        origins = replace_prototypes(model, mine(opened.train), opened.train, how)
+        judgement = judge(model, model.num_classes, mine(opened.val), together=True)
+    found = {"origins": to_plain(origins), "judgement": to_plain(judgement), "prototypes": model.prototypes.tolist()}
+    Path(out).write_text(json.dumps(found))
+
+
+if "JOB" in globals():
+    given: dict[str, Any] = globals()
+    torch.set_num_threads(given["THREADS"])
+    os.environ["PIXPNET_CACHE"] = given["CACHE"]
+    given[given["JOB"]](**given["VALUES"])

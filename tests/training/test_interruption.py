@@ -1,0 +1,278 @@
+"""A run that is killed, stopped or starved ends as if nothing had happened, or says clearly what to do."""
+
+import csv
+import errno
+import os
+import pickle
+import shutil
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from pixpnet.cli import main
+from pixpnet.config import RunConfig, read_config
+from pixpnet.model import PixPNet
+from pixpnet.recipe import Optimisation
+from pixpnet.training import RunError, TrainingDiverged, resume, train
+from pixpnet.training.fitting import Fitting
+from pixpnet.training.run import Run
+from tests.training.conftest import Trained
+from tests.training.material import in_child, small_config
+
+KILLS = (
+    "in the first step",
+    "in the middle of an epoch",
+    "during the first replacement",
+    "during the second replacement",
+    "between model and prototypes.json",
+    "before the model has its name",
+    "before the log is written",
+    "before a checkpoint",
+    "with half a checkpoint",
+    "before a checkpoint has its name",
+    "after a checkpoint",
+    "after the last checkpoint",
+    "among the pictures",
+    "before the figures are written",
+)
+
+
+def log_without_seconds(run: Path) -> list[dict[str, str]]:
+    with (run / "log.csv").open() as file:
+        return [{name: value for name, value in line.items() if name != "seconds"} for line in csv.DictReader(file)]
+
+
+def flattened(value: Any, path: str = "") -> dict[str, Any]:
+    if isinstance(value, dict):
+        pairs = list(value.items())
+    elif isinstance(value, (list, tuple)):
+        pairs = list(enumerate(value))
+    else:
+        return {path: value}
+    return {name: leaf for key, item in pairs for name, leaf in flattened(item, f"{path}/{key}").items()}
+
+
+def same(one: Path, two: Path) -> None:
+    """Everything a run leaves is bit for bit the same, but for times."""
+    for name in ("model.safetensors", "prototypes.json", "config.yaml", "metrics.json"):
+        assert (one / name).read_bytes() == (two / name).read_bytes(), name
+    assert log_without_seconds(one) == log_without_seconds(two)
+    pictures = sorted(path.name for path in (one / "prototypes").iterdir())
+    assert pictures == sorted(path.name for path in (two / "prototypes").glob("*.png"))
+    for name in pictures:
+        assert (one / "prototypes" / name).read_bytes() == (two / "prototypes" / name).read_bytes()
+    first, second = (torch.load(run / "checkpoints" / "last.ckpt", weights_only=True) for run in (one, two))
+    for part in ("state_dict", "optimizer_states", "lr_schedulers", "pixpnet", "epoch", "global_step"):
+        here, there = flattened(first[part]), flattened(second[part])
+        assert here.keys() == there.keys(), part
+        for name in here:
+            if isinstance(here[name], torch.Tensor):
+                assert torch.equal(here[name], there[name]), f"{part}{name}"
+            elif not name.endswith("/seconds"):
+                assert here[name] == there[name], f"{part}{name}"
+
+
+@pytest.mark.parametrize("kill", KILLS)
+def test_a_killed_run_resumes_to_bit_for_bit_the_same_end(trained: Trained, kill: str, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    assert in_child("train", config=trained.config, out=str(out), kill=kill) == -signal.SIGKILL
+    assert not (out / "metrics.json").exists()
+    assert in_child("resume", out=str(out)) == 0
+    same(trained.path, out)
+    assert read_config(out / "config.yaml") == trained.config
+
+
+def test_a_run_that_is_killed_again_and_again_gets_there_too(trained: Trained, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    assert in_child("train", config=trained.config, out=str(out), kill="with half a checkpoint") == -signal.SIGKILL
+    for kill in ("in the middle of an epoch", "between model and prototypes.json", "among the pictures"):
+        assert in_child("resume", out=str(out), kill=kill) in (-signal.SIGKILL, 0), kill
+        if (out / "metrics.json").exists():
+            break
+    if not (out / "metrics.json").exists():
+        assert in_child("resume", out=str(out)) == 0
+    same(trained.path, out)
+
+
+def test_dropout_in_a_backbone_of_ones_own_is_the_same_after_an_interruption(pictures: Path, tmp_path: Path) -> None:
+    (tmp_path / "dropping_backbone.py").write_text(
+        "from torch import nn\n\n"
+        "def build():\n"
+        "    return nn.Sequential(nn.Conv2d(3, 8, 3, stride=2), nn.BatchNorm2d(8), nn.ReLU(), nn.Dropout(0.5),\n"
+        "                         nn.Conv2d(8, 8, 3, stride=2), nn.ReLU())\n"
+    )
+    config = small_config(pictures, backbone="dropping_backbone:build", weights="none")
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    assert in_child("train", config=config, out=str(whole), path=str(tmp_path)) == 0
+    kill = "in the middle of an epoch"
+    assert in_child("train", config=config, out=str(killed), path=str(tmp_path), kill=kill) == -signal.SIGKILL
+    assert in_child("resume", out=str(killed), path=str(tmp_path)) == 0
+    same(whole, killed)
+
+
+def test_ctrl_c_leaves_a_usable_run_and_says_how_to_go_on(trained: Trained, tmp_path: Path) -> None:
+    out, answer = tmp_path / "run", tmp_path / "answer"
+    words = ["train", "--config", str(trained.path / "config.yaml"), "--out", str(out)]
+    assert in_child("interrupted", words=words, step=5, answer=str(answer)) == 130
+    said = answer.read_text()
+    assert f"pixpnet train --resume {out}" in said
+    assert "Traceback" not in said
+    assert PixPNet.load(out).origins is not None  # of the first epoch
+    assert in_child("resume", out=str(out)) == 0
+    same(trained.path, out)
+
+
+# Ends that are not the machine's fault ------------------------------------------------------------------------
+
+
+def test_a_loss_that_is_no_number_ends_with_advice_and_the_last_good_state(
+    pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = Fitting.training_step
+
+    def step(self: Fitting, batch: Any, batch_idx: int) -> torch.Tensor:
+        if self.current_epoch == 1 and batch_idx == 1:
+            self.model.prototypes.data.fill_(float("nan"))
+        return original(self, batch, batch_idx)
+
+    monkeypatch.setattr(Fitting, "training_step", step)
+    out = tmp_path / "run"
+    with pytest.raises(TrainingDiverged, match=r"nan in epoch 2, step 2.*learning rates.*is kept in"):
+        train(small_config(pictures), out)
+    state = torch.load(out / "checkpoints" / "last.ckpt", weights_only=True)
+    assert state["epoch"] == 0
+    assert all(value.isfinite().all() for value in state["state_dict"].values())
+    assert PixPNet.load(out).prototypes.isfinite().all()
+    assert not (out / "metrics.json").exists()
+
+
+def test_weights_that_break_in_the_last_step_of_an_epoch_do_not_replace_the_good_state(
+    pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = Fitting.on_train_epoch_end
+
+    def end(self: Fitting) -> None:
+        if self.current_epoch == 1:
+            self.model.add_on[0].weight.data.fill_(float("nan"))
+        original(self)
+
+    monkeypatch.setattr(Fitting, "on_train_epoch_end", end)
+    out = tmp_path / "run"
+    with pytest.raises(TrainingDiverged, match=r"validation loss.*epoch 2.*is kept in"):
+        train(small_config(pictures), out)
+    assert torch.load(out / "checkpoints" / "last.ckpt", weights_only=True)["epoch"] == 0
+    assert PixPNet.load(out).prototypes.isfinite().all()
+
+
+def test_a_full_disk_is_a_clear_error_and_old_files_stay_whole(
+    trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    write, writes = Path.write_bytes, 0
+
+    def full(self: Path, data: bytes) -> int:
+        nonlocal writes
+        if "model.safetensors" in self.name:
+            writes += 1
+            if writes == 2:
+                write(self, data[: len(data) // 2])
+                raise OSError(errno.ENOSPC, "No space left on device", str(self))
+        return write(self, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", full)
+        assert main(["train", "--config", str(trained.path / "config.yaml"), "--out", str(out)]) == 1
+    error = capsys.readouterr().err
+    assert "No space left on device" in error
+    assert "Traceback" not in error
+    assert PixPNet.load(out).origins is not None
+    assert not list(out.rglob("*.part"))
+    resume(out)
+    same(trained.path, out)
+
+
+# Checkpoints that are not to be trusted -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def unfinished(trained: Trained, tmp_path: Path) -> Path:
+    """A copy of the run to which only the figures are missing."""
+    out = tmp_path / "run"
+    shutil.copytree(trained.path, out)
+    (out / "metrics.json").unlink()
+    return out
+
+
+def test_a_run_that_lacks_only_its_figures_gets_them(trained: Trained, unfinished: Path) -> None:
+    assert resume(unfinished) == trained.metrics
+    same(trained.path, unfinished)
+
+
+class Payload:
+    """Creates a file when it is unpickled by someone careless."""
+
+    def __init__(self, victim: Path) -> None:
+        self.victim = str(victim)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (self.victim,)
+
+
+def damage(how: str, checkpoint: Path, victim: Path) -> None:
+    whole = checkpoint.read_bytes()
+    if how == "empty":
+        checkpoint.write_bytes(b"")
+    elif how == "cut short":
+        checkpoint.write_bytes(whole[: len(whole) // 2])
+    elif how == "noise":
+        checkpoint.write_bytes(bytes(range(256)) * 40)
+    elif how == "of another program":
+        torch.save({"weights": torch.zeros(3)}, checkpoint)
+    elif how == "of another network":
+        state = torch.load(checkpoint, weights_only=True)
+        state["state_dict"].popitem()
+        torch.save(state, checkpoint)
+    elif how == "a bad log":
+        state = torch.load(checkpoint, weights_only=True)
+        state["pixpnet"]["lines"][0]["epoch"] = "one"
+        torch.save(state, checkpoint)
+    elif how == "hostile":
+        state = torch.load(checkpoint, weights_only=True)
+        torch.save({**state, "extra": Payload(victim)}, checkpoint)
+    else:
+        checkpoint.write_bytes(pickle.dumps(Payload(victim)))
+
+
+@pytest.mark.parametrize(
+    "how",
+    ["empty", "cut short", "noise", "of another program", "of another network", "a bad log", "hostile", "bare pickle"],
+)
+def test_a_damaged_or_hostile_checkpoint_is_refused_and_runs_nothing(
+    unfinished: Path, how: str, tmp_path: Path
+) -> None:
+    checkpoint, victim = Run(unfinished).checkpoint, tmp_path / "victim"
+    damage(how, checkpoint, victim)
+    with pytest.raises(RunError, match=r"last\.ckpt"):
+        resume(unfinished)
+    assert not victim.exists()
+
+
+def test_a_missing_accelerator_is_a_clear_error_before_anything_is_made(pictures: Path, tmp_path: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    config = small_config(pictures)
+    config = replace(config, trainer=replace(config.trainer, accelerator="gpu"))
+    with pytest.raises(RunError, match=r"cannot do --trainer\.accelerator gpu"):
+        train(config, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_rates_that_are_far_too_high_end_clearly(pictures: Path, tmp_path: Path) -> None:
+    how = Optimisation(epochs=3, warm_up_epochs=0, batch_size=8, views=1, backbone_rate=1e38, add_on_rate=1e38)
+    config: RunConfig = small_config(pictures, optimisation=how)
+    with pytest.raises(TrainingDiverged, match="learning rates"):
+        train(config, tmp_path / "run")

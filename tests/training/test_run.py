@@ -1,0 +1,183 @@
+"""What a run leaves, what it refuses, when the test split is opened and which model is kept."""
+
+import csv
+import json
+from dataclasses import fields
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from pixpnet.config import read_config
+from pixpnet.data import Entry, open_data, preprocess
+from pixpnet.data.reader import FileReader
+from pixpnet.model import PixPNet
+from pixpnet.training import LogLine, Nobody, Run, RunError, fitting, resume, train
+from pixpnet.training.judging import Judgement, judgement
+from tests.training.conftest import Trained
+from tests.training.material import in_child, small_config
+
+
+def log_of(run: Path) -> list[dict[str, str]]:
+    with (run / "log.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_run_leaves_the_files_it_promises(trained: Trained) -> None:
+    names = {path.name for path in trained.path.iterdir() if not path.name.startswith(".")}
+    assert names - {"tensorboard"} == {
+        *("config.yaml", "model.safetensors", "prototypes.json", "prototypes", "metrics.json"),
+        *("log.csv", "openings.jsonl", "checkpoints"),
+    }
+    assert not list(trained.path.rglob("*.part"))
+    assert read_config(trained.path / "config.yaml") == trained.config
+    assert {path.name for path in (trained.path / "prototypes").iterdir()} == {f"{k}.png" for k in range(6)}
+
+
+def test_the_log_has_a_line_for_each_epoch_and_every_column(trained: Trained) -> None:
+    lines = log_of(trained.path)
+    assert list(lines[0]) == [column.name for column in fields(LogLine)]
+    assert [(line["epoch"], line["stage"]) for line in lines] == [("1", "warm_up"), ("2", "joint"), ("3", "joint")]
+    best = max(lines, key=lambda line: (float(line["val_accuracy_after"]), -float(line["val_loss_after"])))
+    assert int(best["epoch"]) == trained.metrics.chosen_epoch
+    assert trained.metrics.validation.accuracy == float(best["val_accuracy_after"])
+    assert trained.metrics.validation_before.accuracy == float(best["val_accuracy"])
+
+
+def test_prototypes_json_lists_the_origins_of_the_model(trained: Trained) -> None:
+    model, data = PixPNet.load(trained.path), open_data(trained.config.data)
+    entries = {entry.id: entry for entry in data.train}
+    assert model.origins is not None
+    listed = json.loads((trained.path / "prototypes.json").read_text())
+    assert [line["prototype"] for line in listed] == list(range(6))
+    for line, origin in zip(listed, model.origins, strict=True):
+        assert line["class"] == model.class_names[origin.label] == origin.image.split("/")[-2]
+        sample = preprocess(data.reader(entries[origin.image]), model.preprocessing)
+        assert line["to_source"] == sample.to_source.flatten().tolist()
+        assert [tuple(box) for box in line["boxes"]] == [
+            tuple(box) for box in model.field.boxes(origin.row, origin.col)
+        ]
+        # The law, from the files alone: the prototype is the patch of that image.
+        with torch.no_grad():
+            maps = model(sample.image.as_subclass(torch.Tensor)[None]).matches.distance_maps
+        assert float(maps[0, origin.prototype, origin.row, origin.col]) < 1e-6
+    assert len({(origin.label, origin.image) for origin in model.origins}) == 6
+
+
+def test_a_run_is_never_overwritten(trained: Trained, tmp_path: Path) -> None:
+    before = {path: path.read_bytes() for path in trained.path.rglob("*") if path.is_file()}
+    with pytest.raises(RunError, match="--resume"):
+        train(trained.config, trained.path)
+    with pytest.raises(RunError, match="is finished"):
+        resume(trained.path)
+    assert {path: path.read_bytes() for path in trained.path.rglob("*") if path.is_file()} == before
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(RunError, match="not empty"):
+        train(trained.config, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_second_process_on_the_same_run_is_refused(trained: Trained, tmp_path: Path) -> None:
+    run = Run.create(tmp_path / "run", trained.config)
+    with run.locked(), pytest.raises(RunError, match="another process"):
+        resume(run.path)
+    assert not run.checkpoint.exists()
+
+
+def test_the_same_seed_gives_the_same_file_and_another_seed_another(trained: Trained, tmp_path: Path) -> None:
+    for name, seed in (("same", 0), ("other", 1)):
+        config = small_config(Path(trained.config.data.removeprefix("folder:")), seed=seed)
+        assert in_child("train", config=config, out=str(tmp_path / name)) == 0
+    model = (trained.path / "model.safetensors").read_bytes()
+    assert (tmp_path / "same" / "model.safetensors").read_bytes() == model
+    other = load_file(tmp_path / "other" / "model.safetensors")
+    assert any(
+        not torch.equal(other[name], value) for name, value in load_file(trained.path / "model.safetensors").items()
+    )
+
+
+# The test split -----------------------------------------------------------------------------------------------
+
+
+def test_the_test_split_is_opened_once_on_record(trained: Trained) -> None:
+    (line,) = (trained.path / "openings.jsonl").read_text().splitlines()
+    opening = json.loads(line)
+    assert opening["images"] == 12
+    assert f"epoch {trained.metrics.chosen_epoch}" in opening["reason"]
+
+
+@pytest.mark.parametrize("judge_on_test", [True, False])
+def test_no_test_image_is_read_before_training_ended(
+    trained: Trained, judge_on_test: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The first opening of a data set looks for copies across splits; `trained` has done that, and it is remembered.
+    events: list[str] = []
+    read = FileReader.__call__
+
+    def noted(self: FileReader, entry: Entry) -> Any:
+        events.append(entry.id)
+        return read(self, entry)
+
+    class Watching(Nobody):
+        def epoch_ended(self, line: LogLine) -> None:
+            events.append(f"end of epoch {line.epoch}")
+
+    monkeypatch.setattr(FileReader, "__call__", noted)
+    config = small_config(Path(trained.config.data.removeprefix("folder:")), judge_on_test=judge_on_test)
+    metrics = train(config, tmp_path / "run", Watching())
+    assert metrics is not None
+    during = events[: events.index("end of epoch 3")]
+    assert any(event.startswith("train/") for event in during)
+    assert not any(event.startswith("test/") for event in during)
+    opened = {event for event in events if event.startswith("test/")}
+    assert len(opened) == (12 if judge_on_test else 0)
+    assert (metrics.test is not None) == judge_on_test
+    assert (tmp_path / "run" / "openings.jsonl").exists() == judge_on_test
+
+
+# Which model is kept ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("script", "chosen"),
+    [
+        # Accuracy and loss before and after replacement, for each epoch.
+        ([(0.9, 1), (0.3, 1), (0.2, 1), (0.6, 1), (1.0, 1), (0.5, 1)], 2),
+        ([(0.1, 1), (0.5, 2), (0.1, 1), (0.5, 1), (0.1, 1), (0.5, 3)], 2),  # equals: the smaller loss
+        ([(0.1, 1), (0.5, 2), (0.1, 1), (0.5, 2), (0.1, 1), (0.5, 2)], 1),  # and then the earlier one
+    ],
+    ids=["after, not before", "smaller loss", "earlier"],
+)
+def test_the_best_model_is_chosen_by_validation_after_replacement(
+    trained: Trained,
+    script: list[tuple[float, float]],
+    chosen: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls, prototypes = count(), []
+    replace_prototypes = fitting.replace_prototypes
+
+    def scripted(*args: Any, **kwargs: Any) -> Judgement:
+        accuracy, loss = script[next(calls)]
+        right = round(10 * accuracy)
+        return judgement([[right, 10 - right, 0], [0, 0, 0], [0, 0, 0]], float(loss))
+
+    def noted(model: PixPNet, *args: Any, **kwargs: Any) -> Any:
+        origins = replace_prototypes(model, *args, **kwargs)
+        prototypes.append(model.prototypes.detach().clone())
+        return origins
+
+    monkeypatch.setattr(fitting, "judge", scripted)
+    monkeypatch.setattr(fitting, "replace_prototypes", noted)
+    config = small_config(Path(trained.config.data.removeprefix("folder:")), judge_on_test=False)
+    metrics = train(config, tmp_path / "run")
+    assert metrics is not None
+    assert next(calls) == 6
+    assert metrics.chosen_epoch == chosen
+    assert torch.equal(PixPNet.load(tmp_path / "run").prototypes, prototypes[chosen - 1])
+    assert not torch.equal(prototypes[0], prototypes[1])
+    assert not torch.equal(prototypes[1], prototypes[2])

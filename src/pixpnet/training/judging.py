@@ -142,8 +142,8 @@ def batch_count(batches: Iterable[Any]) -> int:
 def deal(items: Sequence[T], batch_size: int, rank: int, world_size: int) -> tuple[T, ...]:
     """One process's share of an evaluation: every so-manieth batch, so that batches stay what they are.
 
-    Batches of the same images give the same floating-point numbers, so several processes find exactly what one
-    would have found.
+    A batch of the same images gives the same floating-point numbers in any process, so several find what one would
+    have found.
 
     >>> deal("abcdefg", batch_size=2, rank=1, world_size=2)
     ('c', 'd', 'g')

@@ -181,7 +181,7 @@ LAPTOP = Recipe(
 SCRATCH = Recipe(
     Architecture(dim=128),
     Losses(cluster_weight=0.8, separation_weight=0.08),
-    Optimisation(epochs=11, pretraining_epochs=3, warm_up_epochs=0, backbone_rate=3e-3, weight_decay=5e-4, rise=1.0),
+    Optimisation(epochs=13, pretraining_epochs=3, warm_up_epochs=0, backbone_rate=3e-3, weight_decay=5e-4, rise=1.0),
     Replacement(start=5, every=2),
 )
 

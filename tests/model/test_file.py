@@ -198,12 +198,14 @@ def test_tensors_without_a_card_are_no_model(tmp_path: Path) -> None:
         assert "was not written by pixpnet" in refusal(tmp_path / "other.safetensors")
 
 
-@pytest.mark.parametrize("depth", [5, 300, 900, 10**5])
 @pytest.mark.parametrize("opening", ["[", '{"format": 1, "at": [', '{"format": [', '{"format":'])
-def test_a_card_that_is_nested_deeply_is_refused(saved: Path, tmp_path: Path, opening: str, depth: int) -> None:
+def test_a_card_that_is_nested_deeply_is_refused(tmp_path: Path, opening: str) -> None:
     closing = "".join({"[": "]", "{": "}"}[c] for c in reversed(opening) if c in "[{")
-    text = opening + "[" * depth + "]" * depth + closing
-    refusal(with_text(parts(saved)[0], text, tmp_path))
+    # Around Python's limit there is a depth that can be read, but no longer be shown in a message.
+    limit = sys.getrecursionlimit()
+    for depth in (5, *range(limit - 250, limit + 1), 10**5):
+        text = opening + "[" * depth + "]" * depth + closing
+        refusal(with_text({"weight": torch.ones(1)}, text, tmp_path))
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"format": 1', "nonsense", "\x00", '{"format": 1e', "[" * 10**5])

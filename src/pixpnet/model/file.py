@@ -126,7 +126,7 @@ def read_card(metadata: dict[str, str], file: Path) -> Card:
         )
     try:
         card = from_plain(Card, values, "card")
-    except BadRecord as error:
+    except (BadRecord, RecursionError) as error:  # a list may be nested just too deeply to be shown
         raise ModelFileError(f"the card in {file} is damaged: {error}") from error
     if card.preprocessing.size > _LARGEST_SIDE:
         raise ModelFileError(

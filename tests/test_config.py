@@ -26,7 +26,9 @@ def test_every_recipe_comes_back_from_its_file(name: str, tmp_path: Path) -> Non
 
 
 # Words that YAML would take for something else, were they not quoted.
-tricky = st.sampled_from(["null", "~", "yes", "no", "1", "1e-6", "0x1f", "2020-01-01", "", " a", "a: b", "#", "[", "!x"])
+tricky = st.sampled_from(
+    ["null", "~", "yes", "no", "1", "1e-6", "0x1f", "2020-01-01", "", " a", "a: b", "#", "[", "!x"]
+)
 # No lone surrogates: no file can hold them.
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | tricky
 

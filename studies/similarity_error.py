@@ -1,4 +1,4 @@
-"""The rounding error of the similarity functions: the table of Appendix G, and what `log1p` adds to it.
+"""The rounding error of the similarity functions beside the table of Appendix G, and what `log1p` adds to it.
 
 Distances are drawn uniformly from each range, in the precision that is looked at. Each formula is computed in that
 precision and compared with its own exact value, which mpmath computes with 60 digits from the very same number; the
@@ -6,8 +6,12 @@ two formulas differ by up to epsilon, and neither is measured by the other. Run
 
     python studies/similarity_error.py --samples 20000 --seed 0
 
-With the paper's epsilon of 1e-6 the rows [0, 1e-6] and [1, 10] do not come out as printed; with one that vanishes
-beside the distances all ten do. The printed table seems to have been made that way.
+This reproduces the shape of the paper's table and not its digits: every mean squared error is within a factor of 1.5
+of the printed one, and the reformulated form is the better one in [1e-3, 10], by more than printed. Below 1e-6, where
+the printed gain is 1 %, ours goes from -1 % to 4 % with the seed. The paper names mpmath, the ranges and the
+precisions; it does not say how distances were drawn, how many, with which epsilon, or which of the two formulas was
+taken as exact. With an epsilon that vanishes beside all distances (--epsilon 1e-20) the errors below 1e-6
+come within 5 % of the printed ones; whether the table was made that way is not known.
 """
 
 import argparse
@@ -23,7 +27,7 @@ from torch import Tensor
 
 from pixpnet.model.similarities import original, reformulated
 
-EPSILONS = (1e-6, 1e-20)
+EPSILON = 1e-6  # the paper's, App. E
 DIGITS = 60
 RANGES = ((0.0, 1e-6), (1e-6, 1e-3), (1e-3, 1.0), (1.0, 10.0), (10.0, 1000.0))
 
@@ -133,18 +137,13 @@ def main(arguments: list[str]) -> None:
     )
     parser.add_argument("--samples", type=int, default=20_000, help="distances for each range (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the distances (%(default)s)")
-    parser.add_argument(
-        "--epsilons",
-        type=float,
-        nargs="+",
-        default=EPSILONS,
-        help="of the similarities, a table for each; by default the paper's and a vanishing one",
-    )
+    parser.add_argument("--epsilon", type=float, default=EPSILON, help="of the similarities (%(default)s)")
     options = parser.parse_args(arguments)
     if options.samples < 1:
         parser.error(f"--samples is at least 1, got {options.samples}")
-    for epsilon in options.epsilons:
-        sys.stdout.write(f"epsilon {epsilon:g}\n{table(options.samples, options.seed, epsilon)}\n\n")
+    if not options.epsilon > 0:
+        parser.error(f"--epsilon is above 0, got {options.epsilon}")
+    sys.stdout.write(f"epsilon {options.epsilon:g}\n{table(options.samples, options.seed, options.epsilon)}\n")
 
 
 if __name__ == "__main__":

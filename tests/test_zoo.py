@@ -67,6 +67,8 @@ def test_the_small_network_is_built_by_name_and_by_its_field() -> None:
             (f"small-{size}", "a field in pixels, such as 'small-61'")
             for size in ("x", "", "-61", "+61", "061", "6_1", "٦١")
         ),
+        ("small-8000000005", "below 10000$"),  # it would have five hundred million layers
+        (f"small-{'1' * 5000}", "below 10000$"),  # longer than int() takes
         ("smal", "'small'"),
         ("small61", "'small'"),
     ],

@@ -113,7 +113,7 @@ def read_config(path: Path) -> RunConfig:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ValueError(f"there is no {path}: is it a run folder of pixpnet train?") from error
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
     try:
         return from_plain(RunConfig, values, "configuration")

@@ -15,6 +15,8 @@ from torch import nn
 
 from pixpnet.smallnet import SmallNet, nearest_fields
 
+_SMALL_DIGITS = 4
+
 
 class UnknownModel(ValueError):
     """A name that stands for no network; the message names the nearest ones."""
@@ -88,6 +90,9 @@ def _build_small(name: str) -> nn.Module:
     # Digits only: int() also takes signs, spaces and underscores, and a network has one name.
     if not (size.isascii() and size.isdigit()) or size.startswith("0"):
         raise UnknownModel(f"'{name}' should be 'small', or 'small-' and a field in pixels, such as 'small-61'")
+    # A block for every 16 pixels: a name in a damaged file must not take all the memory there is.
+    if len(size) > _SMALL_DIGITS:
+        raise UnknownModel(f"'{name}' asks for a larger field than any image: take one below {10**_SMALL_DIGITS}")
     near = nearest_fields(int(size))
     if int(size) not in near:
         names = " or ".join(f"'small-{field}'" for field in near)

@@ -93,12 +93,3 @@ def test_off_class_weights_are_those_between_prototypes_and_other_classes() -> N
     assert isinstance(head, Linear)
     head.weight.data = torch.arange(12.0).reshape(3, 4)
     assert sorted(head.off_class().tolist()) == [2, 3, 4, 5, 7, 8, 9, 10]
-
-
-def test_the_explanation_sizes_of_the_paper_on_cub() -> None:
-    # FACTS 1: P = 2000, C = 200; the fully connected head has 20 positive and 4000 weights in both directions for a
-    # decision between two classes; a class sum has 10 and 10 own prototypes.
-    labels = torch.arange(200).repeat_interleave(10)
-    linear, plain = (build(name, labels, 200).weights() for name in ("linear", "class_sum"))
-    assert [(linear[:2] > 0).sum().item(), (linear[:2] != 0).sum().item()] == [20, 4000]
-    assert (plain > 0).sum(dim=1).unique().tolist() == (plain != 0).sum(dim=1).unique().tolist() == [10]

@@ -63,6 +63,14 @@ def test_weights_stored_in_half_precision_arrive_in_float32(kind: str, tmp_path:
         assert torch.equal(tensor, half[name].to(tensor.dtype))
 
 
+@pytest.mark.parametrize("protocol", [2, 3])
+def test_the_pickle_protocol_of_a_file_makes_no_difference_and_no_warning(protocol: int, tmp_path: Path) -> None:
+    source, target = network(1), network(2)
+    torch.save(source.state_dict(), tmp_path / "weights.pth", pickle_protocol=protocol)
+    load_weights(target, tmp_path / "weights.pth")  # a warning would be an error here
+    assert same(source, target)
+
+
 def test_further_tensors_and_a_missing_batch_count_do_no_harm(tmp_path: Path) -> None:
     source, target = network(1), network(2)
     state = {**source.state_dict(), "fc.weight": torch.ones(2)}

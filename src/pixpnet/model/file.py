@@ -29,7 +29,7 @@ MODEL_FILE = "model.safetensors"
 PROTOTYPES_FILE = "prototypes.json"
 FORMAT = 1
 _CARD = "pixpnet"
-# Finding the fields of an image takes memory that grows with it; a damaged card must not take all there is.
+# Cutting a backbone runs it once on an image of the card's size: a damaged card must not take all the memory there is.
 _LARGEST_SIDE = 4096
 
 
@@ -59,17 +59,12 @@ class Card:
     preprocessing: Preprocessing
     origins: tuple[Origin, ...] | None
 
-    def __post_init__(self) -> None:
-        size = self.preprocessing.size
-        if size > _LARGEST_SIDE:
-            raise ValueError(f"a model file is for images of at most {_LARGEST_SIDE} pixels a side, got {size}")
-
 
 def save_model(model: PixPNet, path: Path) -> None:
     """Writes a model to a file, which is there whole or not at all.
 
     Raises:
-        ValueError: if it was not said by which name its backbone can be built again, or its images are too large.
+        ValueError: if it was not said by which name its backbone can be built again.
     """
     if not model.backbone_name:
         raise ValueError("to save it, a model needs backbone_name: the name by which zoo.build makes its backbone")
@@ -96,9 +91,9 @@ def load_model(path: Path, own_code: bool = False) -> PixPNet:
     try:
         with safe_open(file, framework="pt") as opened:
             card = read_card(opened.metadata() or {}, file)
-            # Before anything is built: what the card asks for takes no more memory than what the file holds.
-            _check_shapes(card, {name: tuple(opened.get_slice(name).get_shape()) for name in opened.keys()}, file)  # noqa: SIM118
-            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118  no mapping
+            names = list(opened.keys())
+            _check_shapes(card, {name: tuple(opened.get_slice(name).get_shape()) for name in names}, file)
+            tensors = {name: opened.get_tensor(name) for name in names}
     except (SafetensorError, OSError) as error:
         raise ModelFileError(f"{file} is damaged or no safetensors file: {error}") from error
     if path.is_dir():
@@ -131,8 +126,12 @@ def read_card(metadata: dict[str, str], file: Path) -> Card:
         )
     try:
         card = from_plain(Card, values, "card")
-    except BadRecord as error:
+    except (BadRecord, RecursionError) as error:  # a list may be nested just too deeply to be shown
         raise ModelFileError(f"the card in {file} is damaged: {error}") from error
+    if card.preprocessing.size > _LARGEST_SIDE:
+        raise ModelFileError(
+            f"{file} is for images of {card.preprocessing.size} pixels a side; files are read up to {_LARGEST_SIDE}"
+        )
     _check_origins(card, file)
     return card
 
@@ -160,6 +159,7 @@ def _check_listing(path: Path, card: Card) -> None:
 
 
 def _check_shapes(card: Card, shapes: Mapping[str, tuple[int, ...]], file: Path) -> None:
+    """Before anything is built: what the card asks for takes no more memory than what the file holds."""
     how, classes = card.architecture, len(card.class_names)
     protos = how.prototypes_per_class * classes
     expected: dict[str, tuple[int, ...]] = {

@@ -1,5 +1,6 @@
 """Weights from files, read without running any code in them."""
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -32,7 +33,10 @@ def read_state(path: Path) -> dict[str, Tensor]:
         except (SafetensorError, OSError) as error:
             raise WeightsError(f"{path} is damaged or no safetensors file: {error}") from error
     try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
+        # Any protocol is read safely or refused; which one a file has is nothing to tell a person about.
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Detected pickle protocol", UserWarning)
+            found = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # what a damaged pickle raises is anything from IndexError to AssertionError
         raise WeightsError(
             f"{path} cannot be read as plain tensors, and nothing else is read, since a pickle can run any code: "

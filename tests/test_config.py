@@ -1,0 +1,144 @@
+"""The configuration of a run as YAML: it comes back as it was, and what is wrong with a file is said."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pixpnet.config import RunConfig, TrainerOptions, config_text, read_config
+from pixpnet.recipe import RECIPES
+
+
+def read_back(config: RunConfig, folder: Path) -> RunConfig:
+    (folder / "config.yaml").write_text(config_text(config), encoding="utf-8")
+    return read_config(folder / "config.yaml")
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_every_recipe_comes_back_from_its_file(name: str, tmp_path: Path) -> None:
+    config = RunConfig(data="cub:/data/CUB", backbone="resnet50", at="layer3", weights="w.pth", size=224)
+    config = config.using(RECIPES[name])
+    assert read_back(config, tmp_path) == config
+    assert read_back(config, tmp_path).recipe == RECIPES[name]
+
+
+# Words that YAML would take for something else, were they not quoted.
+tricky = st.sampled_from(
+    ["null", "~", "yes", "no", "1", "1e-6", "0x1f", "2020-01-01", "", " a", "a: b", "#", "[", "!x"]
+)
+# No lone surrogates: no file can hold them.
+names = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | tricky
+
+
+@given(
+    data=names,
+    at=names,
+    weights=st.none() | names,
+    size=st.none() | st.integers(1, 10**6),
+    seed=st.integers(0, 2**64),
+    fraction=st.floats(0, 1, exclude_min=True, exclude_max=True),
+    devices=names,
+    epsilon=st.floats(1e-30, 1),
+)
+def test_every_configuration_comes_back_from_its_file(
+    tmp_path_factory: pytest.TempPathFactory,
+    data: str,
+    at: str,
+    weights: str | None,
+    size: int | None,
+    seed: int,
+    fraction: float,
+    devices: str,
+    epsilon: float,
+) -> None:
+    config = RunConfig(
+        data=data,
+        at=at,
+        weights=weights,
+        size=size,
+        seed=seed,
+        validation_fraction=fraction,
+        trainer=TrainerOptions(devices=devices),
+        architecture=replace(RunConfig().architecture, epsilon=epsilon),
+    )
+    assert read_back(config, tmp_path_factory.mktemp("run")) == config
+
+
+def test_the_file_is_complete_and_readable() -> None:
+    text = config_text(RunConfig(data="folder:Grünfinken"))
+    assert "data: folder:Grünfinken\n" in text
+    values = yaml.safe_load(text)
+    assert values["architecture"]["epsilon"] == 1e-6
+    assert values["optimisation"]["epochs"] == 20
+    assert list(values) == [
+        *("data", "backbone", "at", "weights", "size", "seed", "workers", "validation_fraction", "on_bad"),
+        *("crop_to_box", "judge_on_test", "architecture", "losses", "optimisation", "replacement", "trainer"),
+    ]
+
+
+def test_using_a_recipe_changes_the_recipe_only() -> None:
+    config = RunConfig(data="cars:/cars", seed=7, trainer=TrainerOptions(precision="bf16-mixed"))
+    other = config.using(RECIPES["protopnet"])
+    assert other.recipe == RECIPES["protopnet"]
+    assert other.using(config.recipe) == config
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"seed": "0"}, r"configuration\.seed: expected a value of type int, got '0'"),
+        ({"size": 1.5}, r"configuration\.size: expected a value of type int, got 1\.5"),
+        ({"size": 0}, r"configuration: size is a number of pixels above 0, got 0"),
+        ({"seed": -1}, r"configuration: seed and workers are not negative, got -1 and 0"),
+        ({"workers": -2}, r"configuration: seed and workers are not negative, got 0 and -2"),
+        ({"validation_fraction": 0}, r"configuration: validation_fraction is between 0 and 1, got 0\.0"),
+        ({"validation_fraction": 1}, r"configuration: validation_fraction is between 0 and 1, got 1\.0"),
+        ({"on_bad": "weep"}, r"configuration\.on_bad: expected one of 'stop', 'skip', got 'weep'"),
+        ({"judge_on_test": "yes"}, r"configuration\.judge_on_test: expected a value of type bool, got 'yes'"),
+        ({"architecture": None}, r"configuration\.architecture: expected the fields dim, .*got None"),
+        ({"surprise": 1}, r"configuration: expected the fields .*'surprise'"),
+        ({"trainer": {"devices": 2}}, r"configuration\.trainer: expected the fields accelerator, "),
+    ],
+)
+def test_a_value_that_cannot_be_is_refused_with_its_file_and_field(
+    change: dict[str, object], message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(yaml.safe_load(config_text(RunConfig())) | change))
+    with pytest.raises(ValueError, match=message) as caught:
+        read_config(path)
+    assert str(caught.value).startswith(f"{path} is damaged: ")
+
+
+@pytest.mark.parametrize("name", ["seed", "trainer", "architecture"])
+def test_a_missing_field_is_refused(name: str, tmp_path: Path) -> None:
+    values = yaml.safe_load(config_text(RunConfig()))
+    del values[name]
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(values))
+    with pytest.raises(ValueError, match="expected the fields data, backbone"):
+        read_config(tmp_path / "config.yaml")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"- a\n- b", b"seed: [", b"\x80\xff", b"a: b: c", b"!!python/object/apply:os.getcwd []", b"\x00"),
+        b"seed: 2020-13-45",  # no such date, which YAML finds out itself
+        b"seed: " + b"9" * 5000,  # longer than int() takes
+        b"[" * 10**4,
+    ],
+)
+def test_a_damaged_file_is_refused_by_name(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="is damaged: ") as caught:
+        read_config(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"there is no .*config\.yaml: is it a run folder"):
+        read_config(tmp_path / "config.yaml")

@@ -63,8 +63,9 @@ def train_linear(config: RunConfig, head_rate: float, out: Path) -> Judgement:
         {"params": list(model.head.parameters()), "lr": 0.0, "full": head_rate},
     ]
     optimiser = torch.optim.Adam(groups, weight_decay=how.weight_decay)
+    whole = replace(how, epochs=how.pretraining_epochs + how.epochs)
     half = config.trainer.precision == "bf16-mixed"
-    for epoch in range(how.epochs):
+    for epoch in range(how.pretraining_epochs + how.epochs):
         loader.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
         warm = epoch < how.warm_up_epochs
         model.train()
@@ -72,7 +73,7 @@ def train_linear(config: RunConfig, head_rate: float, out: Path) -> Judgement:
         batch: Batch
         for step, batch in enumerate(loader):
             for group in optimiser.param_groups:
-                group["lr"] = group["full"] * rate_factor(how, "joint", epoch + step / len(loader))
+                group["lr"] = group["full"] * rate_factor(whole, "joint", epoch + step / len(loader))
             with torch.autocast("cpu", torch.bfloat16, enabled=half):
                 with torch.set_grad_enabled(not warm):
                     features = model.backbone(batch.images.contiguous(memory_format=torch.channels_last))

@@ -2,9 +2,10 @@
 
     python studies/cub12.py --backbone resnet18 --at layer3 --weights WEIGHTS --data cub:PATH --out runs/cub12
 
-Trains both once for each seed, keeps the run folders, opens the test split once for each trained model (on record), and
-prints accuracies with intervals. Settings were chosen by cross-validation inside train; nothing here looks at test
-results to choose anything.
+Trains both once for each seed, keeps the run folders, opens the test split once for each trained model (on record),
+and prints accuracies with their spread over seeds. PixPNet's model is the best of its replacements on validation, the
+linear classifier's is that of the last epoch. Settings were chosen by cross-validation inside train; nothing here looks
+at test results to choose anything.
 """
 
 import argparse
@@ -93,9 +94,9 @@ class Lines(Nobody):
 
     def epoch_ended(self, line: LogLine) -> None:
         """See `Watcher`."""
-        after = "" if line.replaced_distance is None else f" after {line.val_accuracy_after:.1%}"
+        after = "" if line.val_accuracy_after is None else f" after {line.val_accuracy_after:.1%}"
         print(f"  epoch {line.epoch} {line.stage} loss {line.loss:.3f} train {line.train_accuracy:.1%} "
-              f"val {line.val_accuracy:.1%}{after}", flush=True)  # fmt: skip
+              f"val {line.val_accuracy or 0:.1%}{after}", flush=True)  # fmt: skip
 
 
 def main() -> int:

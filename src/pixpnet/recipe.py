@@ -1,8 +1,9 @@
 """What a member of the family is made of and how it is trained, as plain numbers and names.
 
-A recipe names its parts; `model/` and `training/` look them up. The defaults of every record here are the
-paper's hyperparameters (App. E). A new member is a new line in `RECIPES`, and where it brings a new part (a distance,
-a head, a loss) one line in the table of that part; the training loop stays as it is.
+A recipe names its parts; `model/` and `training/` look them up. The defaults of the records here are the paper's
+hyperparameters (App. E), but for the assignment of patches, where the paper's is that of `PIXPNET`. A new member is a
+new line in `RECIPES`, and where it brings a new part (a distance, a head, a loss) one line in the table of that part;
+the training loop stays as it is.
 """
 
 from collections.abc import Mapping
@@ -62,6 +63,9 @@ class Losses:
     off_class_l1: float = 0.0
     leave_one_out: bool = False
 
+    def __post_init__(self) -> None:
+        _not_negative(self, "cluster_weight", "separation_weight", "off_class_l1")
+
 
 @dataclass(frozen=True)
 class Optimisation:
@@ -72,19 +76,19 @@ class Optimisation:
         pretraining_epochs: before all others, in which a backbone with random weights learns to classify with a linear
             layer on the largest value of each channel; the layer is then thrown away (not in the paper)
         warm_up_epochs: at the start, in which the backbone does not change
-        batch_size: images in a batch, over all devices together
+        batch_size: images in a batch, shared equally by all devices
         views: augmented views of each image in an epoch; by default what suits the data set (16 for photographs)
         backbone_rate: learning rate of the backbone
         add_on_rate: learning rate of the add-on
         prototype_rate: learning rate of the prototypes
         head_rate: learning rate of the head, where it learns
         weight_decay: L2, on everything but the prototypes
-        schedule: warm_cosine rises as 1 - exp(-t / rise) and falls as a cosine; steps multiplies by step_factor
-            every step_epochs after the warm-up; constant does neither
-        rise: epochs
-        step_epochs: epochs
-        step_factor: factor
-        frozen_statistics: keep the batch statistics of the backbone as they came with its weights
+        schedule: warm_cosine rises as 1 - exp(-(t + 1) / rise), t in epochs, and falls as a cosine; steps multiplies
+            by step_factor every step_epochs after the warm-up; constant does neither
+        rise: how many epochs the rise of warm_cosine takes, about
+        step_epochs: epochs between two steps
+        step_factor: what each step multiplies the rates by
+        frozen_statistics: keep the backbone in eval mode: batch statistics stay as they came with its weights
     """
 
     epochs: int = 20
@@ -110,7 +114,11 @@ class Optimisation:
         if self.pretraining_epochs < 0:
             raise ValueError(f"pretraining_epochs is not negative, got {self.pretraining_epochs}")
         if not 0 <= self.warm_up_epochs <= self.epochs:
-            raise ValueError(f"warm_up_epochs is between 0 and epochs ({self.epochs}), got {self.warm_up_epochs}")
+            raise ValueError(
+                f"warm_up_epochs is between 0 and epochs ({self.epochs}), got {self.warm_up_epochs}: set it as well "
+                "(--optimisation.warm_up_epochs)"
+            )
+        _not_negative(self, "backbone_rate", "add_on_rate", "prototype_rate", "head_rate", "weight_decay")
 
 
 @dataclass(frozen=True)
@@ -152,6 +160,24 @@ class Recipe:
     optimisation: Optimisation = field(default_factory=Optimisation)
     replacement: Replacement = field(default_factory=Replacement)
 
+    def __post_init__(self) -> None:
+        if self.architecture.head in LEARNING_HEADS and not self.replacement.head_epochs:
+            raise ValueError(
+                f"the head {self.architecture.head} learns in epochs of its own after each replacement, and there are "
+                "none: set --replacement.head_epochs (20 in ProtoPNet), or take the head class_sum or frozen"
+            )
+
+
+# Heads with weights that are learnt, in a stage of their own.
+LEARNING_HEADS = frozenset({"linear", "own_class"})
+
+
+def _not_negative(record: object, *names: str) -> None:
+    for name in names:
+        value = getattr(record, name)
+        if not value >= 0:
+            raise ValueError(f"{name} is not negative, got {value}")
+
 
 def _positive(record: object, *names: str) -> None:
     for name in names:
@@ -169,8 +195,8 @@ PROTOPNET = Recipe(
     Replacement(start=10, every=10, unique="none", assignment="nearest_first", head_epochs=20),
 )
 
-# For a laptop and a few hundred images. Replacement is cheap when the learnt prototypes lie beside real patches already:
-# they begin as patches of a backbone that tells the classes apart, and the last replacements come while the rates fall,
+# For a laptop and a few hundred images. Replacement is cheap when the learnt prototypes lie beside real patches: they
+# begin as patches of a backbone that tells the classes apart, and the last replacements come while the rates fall,
 # so that little moves between them and the end (ARCHITECTURE.md has the measurements).
 LAPTOP = Recipe(
     losses=Losses(cluster_weight=0.8, separation_weight=0.08),

@@ -46,7 +46,7 @@ def from_plain(kind: type[T], value: object, where: str = "") -> T:
         BadRecord: if the values do not fit.
 
     >>> from pixpnet.recipe import Losses
-    >>> from_plain(Losses, {"cluster_weight": 1, "separation_weight": 0.5, "off_class_l1": 0.0}).cluster_weight
+    >>> from_plain(Losses, {**to_plain(Losses()), "cluster_weight": 1}).cluster_weight
     1.0
     """
     made: T = _read(kind, value, where or getattr(kind, "__name__", str(kind)))

@@ -110,12 +110,20 @@ def _build_torchvision(name: str, pretrained: bool = False) -> nn.Module:
             f"torchvision has no classifier '{name}'{_nearest(name, known)}"
             " (other networks: 'timm:NAME', 'small' or 'module.path:callable')"
         )
-    # These two would otherwise spend a minute on, or warn about, an initialisation nobody asked for.
-    # Their auxiliary classifiers, which only training would call, hang off layers that a cut may remove.
-    extra = {"init_weights": False, "aux_logits": False} if name in ("inception_v3", "googlenet") else {}
-    model: nn.Module = models.get_model(
-        name, weights="DEFAULT" if pretrained else None, **({} if pretrained else extra)
-    )
+    extra: dict[str, bool] = {}
+    if name in ("inception_v3", "googlenet"):
+        # Their weights expect an input that they rescale themselves, so with and without weights they do it.
+        extra["transform_input"] = True
+        if not pretrained:
+            # They would spend a minute on, or warn about, an initialisation nobody asked for.
+            extra["init_weights"] = False
+    model: nn.Module = models.get_model(name, weights="DEFAULT" if pretrained else None, **extra)
+    if isinstance(model, models.Inception3 | models.GoogLeNet):
+        # Auxiliary classifiers, which only training would call, hang off layers that a cut may remove.
+        model.aux_logits = False
+        for auxiliary in ("AuxLogits", "aux1", "aux2"):
+            if auxiliary in dict(model.named_children()):
+                setattr(model, auxiliary, None)
     return model
 
 

@@ -24,7 +24,7 @@ def run(args: "Namespace") -> int:
     args.out.mkdir(parents=True, exist_ok=True)
     sound = _show_fields(args.out)
     _draw_birds(args.out)
-    _train(args.out / "run", args.seed)
+    _train(args.out / (f"run-seed-{args.seed}" if args.seed else "run"), args.seed)
     return 0 if sound else 1
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 EXAMPLES = """examples:
   pixpnet evaluate runs/birds                         the test split of the data it was trained on; on record
   pixpnet evaluate runs/birds --split val             the images that it was chosen by
-  pixpnet evaluate runs/photos --data folder:other    other images of the same classes"""
+  pixpnet evaluate runs/photos --data folder:other --split all    other images of the same classes"""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -29,7 +29,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
     parser.add_argument("run", type=Path, metavar="RUN", help="a run folder")
     parser.add_argument("--data", type=str, default=None, help="another data set with the same classes")
-    parser.add_argument("--split", type=Literal["test", "val"], default="test", help="which images")
+    parser.add_argument(
+        "--split", type=Literal["test", "val", "all"], default="test", help="which images; all is for other data sets"
+    )
     parser.add_argument("--batch_size", type=int, default=64, help="images at a time")
     parser.add_argument("--workers", type=int, default=0, help="processes that load images")
     parser.add_argument("--device", type=str, default="auto", help=DEVICE_HELP)
@@ -56,10 +58,19 @@ def run(args: Namespace) -> int:
     with progress_bar(console, "looking at the images") as progress:
         data = open_run_data(replace(config, data=args.data or config.data), progress)
     _refuse_other_classes(model, data)
-    if args.split == "test":
+    if args.data is None and args.split != "val":
+        if args.split == "all":
+            raise ValueError("--split all would judge a model on what it learnt from: it goes with --data")
+        if not found.finished:
+            raise ValueError(
+                f"{args.run} is not finished, so its model is not fixed and the test split stays closed: go on with it "
+                f"(pixpnet train --resume {args.run}), or look at --split val"
+            )
+    entries = data.val
+    if args.split != "val":
         entries = data.test.open(record_in(found.openings), f"pixpnet evaluate on {args.data or config.data}")
-    else:
-        entries = data.val
+    if args.split == "all":
+        entries = (*data.train, *data.val, *entries)
     batches = plain_loader(data, entries, model.preprocessing, Loading(args.batch_size, args.workers))
     with progress_bar(console, args.split) as progress:
         judgement = judge(model.to(device), model.num_classes, batches, device, progress)

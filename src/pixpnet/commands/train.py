@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,25 +43,45 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="FILE|NAME",
         help="a configuration file, or the name of a recipe: laptop (a few hundred images, minutes to an hour; the "
         "default for a backbone with weights), scratch (the default for random weights), pixpnet (the paper's) or "
-        "protopnet. What follows it on the command line changes it",
+        "protopnet. All other options change it",
     )
+    parser.add_argument("--own_code", action="store_true", help="the run to go on with has a backbone of your own code")
     parser.add_class_arguments(RunConfig)
 
 
 def complete(words: Sequence[str]) -> Sequence[str]:
-    """Where no recipe or file is named, the recipe that suits the weights comes first, for the rest to change.
+    """Puts the recipe or file first, for the rest to change; where none is named, the recipe that suits the weights.
 
     >>> complete(["--weights", "imagenet"])
     ['--recipe', 'laptop', '--weights', 'imagenet']
     >>> complete(["--out", "runs/birds"])[:2]
     ['--recipe', 'scratch']
+    >>> complete(["--seed", "7", "--recipe", "pixpnet"])
+    ['--recipe', 'pixpnet', '--seed', '7']
     """
-    options = [word.partition("=")[0] for word in words]
-    if {"--config", "--recipe", "--resume"} & set(options):
-        return words
-    given = [word.partition("=")[2] or "".join(words[k + 1 : k + 2]) for k, word in enumerate(words)]
-    weights = next((value for option, value in zip(options, given, strict=True) if option == "--weights"), "none")
-    return ["--recipe", "scratch" if weights == "none" else "laptop", *words]
+    first: list[str] = []
+    rest: list[str] = []
+    weights = "none"
+    left = iter(words)
+    for word in left:
+        option, equals, value = word.partition("=")
+        if option in ("--config", "--recipe", "--resume", "--weights"):
+            taken = [word] if equals else [word, *islice(left, 1)]
+            weights = (value or taken[-1]) if option == "--weights" else weights
+            (rest if option == "--weights" else first).extend(taken)
+        else:
+            rest.append(word)
+    if "--resume" in [word.partition("=")[0] for word in first]:
+        others = [word for word in (*first, *rest) if word.startswith("--") and not word.startswith("--resume")]
+        if set(others) - {"--own_code", "--help"}:
+            sys.stderr.write(
+                f"error: a run goes on as it began, so --resume takes no other options, and {others[0]} came: begin a "
+                "new run with --config RUN/config.yaml and what is to change\n"
+            )
+            raise SystemExit(2)
+    elif not first:
+        first = ["--recipe", "scratch" if weights == "none" else "laptop"]
+    return [*first, *rest]
 
 
 def run(args: Namespace) -> int:
@@ -75,7 +96,7 @@ def run(args: Namespace) -> int:
     try:
         with display() as shown:
             if args.resume is not None:
-                metrics = resume(folder, shown.watcher, shown.opening)
+                metrics = resume(folder, shown.watcher, shown.opening, args.own_code)
             else:
                 metrics = train(config_of(args), folder, shown.watcher, shown.opening)
     except KeyboardInterrupt:
@@ -122,8 +143,8 @@ class _ConfigOrRecipe(ActionConfigFile):
     """A recipe is a configuration file that is built in."""
 
     def __call__(self, parser: Any, cfg: Any, values: Any, option_string: str | None = None) -> None:
-        if option_string == "--recipe":
-            if values not in RECIPES:
-                parser.error(f"there is no recipe {values!r}; there are {', '.join(RECIPES)}")
+        if values in RECIPES:
             values = yaml.safe_dump(to_plain(RECIPES[values]))
+        elif option_string == "--recipe" and not Path(values).is_file():
+            parser.error(f"there is no recipe {values!r}; there are {', '.join(RECIPES)}")
         super().__call__(parser, cfg, values, option_string)  # type: ignore[no-untyped-call]

@@ -95,9 +95,10 @@ class _Bars:
             f"{line.stage:7s}",
             f"loss {line.loss:7.3f}",
             f"train {line.train_accuracy:6.1%}",
-            f"validation {line.val_accuracy:6.1%}",
         ]
-        if line.replaced_distance is not None:
+        if line.val_accuracy is not None:
+            words.append(f"validation {line.val_accuracy:6.1%}")
+        if line.replaced_distance is not None and line.val_accuracy_after is not None:
             words.append(f"after replacement {line.val_accuracy_after:6.1%}")
         elif line.val_accuracy_after is not None:
             words.append("prototypes are patches")

@@ -77,7 +77,8 @@ def save_model(model: PixPNet, path: Path) -> None:
         model.preprocessing,
         model.origins,
     )
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    # Cloned, because a module may be registered under two names, and a file holds each tensor once.
+    tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in model.state_dict().items()}
     with written_whole(path) as temporary:
         temporary.write_bytes(save(tensors, metadata={_CARD: json.dumps(to_plain(card))}))
 
@@ -108,6 +109,16 @@ def load_model(path: Path, own_code: bool = False) -> PixPNet:
     return model.eval()
 
 
+def backbone_in(path: Path) -> str:
+    """The name of the backbone of a run's model, read without building anything."""
+    file = path / MODEL_FILE
+    try:
+        with safe_open(file, framework="pt") as opened:
+            return read_card(opened.metadata() or {}, file).backbone
+    except (SafetensorError, OSError) as error:
+        raise ModelFileError(f"{file} is damaged or no safetensors file: {error}") from error
+
+
 def read_card(metadata: dict[str, str], file: Path) -> Card:
     """The card in a file's header, checked.
 
@@ -132,6 +143,8 @@ def read_card(metadata: dict[str, str], file: Path) -> Card:
         raise ModelFileError(
             f"{file} is for images of {card.preprocessing.size} pixels a side; files are read up to {_LARGEST_SIDE}"
         )
+    if len(set(card.class_names)) < len(card.class_names) or not all(map(str.isprintable, card.class_names)):
+        raise ModelFileError(f"the card in {file} is damaged: its class names are not all different and printable")
     _check_origins(card, file)
     return card
 
@@ -194,7 +207,7 @@ def _build(card: Card, file: Path, own_code: bool) -> PixPNet:
     if zoo.is_own_code(card.backbone) and not own_code:
         raise ModelFileError(
             f"the backbone of {file} is code of its own, {card.backbone!r}, which loading would import and call: "
-            "if you trust the file, allow it (own_code=True, --own_code true)"
+            "if you trust the file, allow it (own_code=True, --own_code)"
         )
     size = card.preprocessing.size
     try:

@@ -1,7 +1,6 @@
 """Pictures of prototypes: what each one's cell saw of its training image."""
 
 from collections import defaultdict
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,8 @@ from pixpnet.training.judging import Progress
 
 def write_crops(model: PixPNet, data: DataSet, folder: Path, progress: Progress | None = None) -> None:
     """Writes `000.png`, `001.png`, ... : for each prototype the exact field of its origin, the rest transparent.
+
+    The names have as many digits as the number of prototypes.
 
     Raises:
         ValueError: if the model's prototypes are not patches.
@@ -62,9 +63,3 @@ def to_uint8(
         ((image.cpu() * std + mean) * 255).round().clamp(0, 255).to(torch.uint8).permute(1, 2, 0).contiguous().numpy()
     )
     return shown
-
-
-def missing_crops(origins: Sequence[Origin], folder: Path) -> int:
-    """How many prototypes have no picture."""
-    digits = len(str(len(origins)))
-    return sum(not (folder / f"{origin.prototype:0{digits}d}.png").is_file() for origin in origins)

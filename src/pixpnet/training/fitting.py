@@ -1,5 +1,6 @@
 """The training loop as a Lightning module: it walks along the plan and knows nothing of any particular recipe."""
 
+import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from pixpnet.training.judging import Judgement, deal, judge
 from pixpnet.training.losses import LossParts, leave_one_out, loss_of
 from pixpnet.training.plan import LEARNING, Epoch, plan, rate_factor
 from pixpnet.training.replacement import replace_prototypes
-from pixpnet.training.run import LogLine, Run
+from pixpnet.training.run import LogLine, Run, RunError
 from pixpnet.training.watching import Watcher
 
 _STEP_RANDOMNESS = 3
@@ -193,7 +194,8 @@ class Fitting(pl.LightningModule):
 
     def _diverged(self, what: str) -> TrainingDiverged:
         return TrainingDiverged(
-            f"the {what}: lower the learning rates (--optimisation.add_on_rate and others) or raise the precision; "
+            f"the {what}: begin anew with lower rates or more precision, such as pixpnet train --config "
+            f"{self.run.path / 'config.yaml'} --optimisation.add_on_rate 1e-3 --out NEW (going on would end the same); "
             f"what was learnt up to the last epoch is kept in {self.run.path}"
         )
 
@@ -203,8 +205,8 @@ class Fitting(pl.LightningModule):
         """Validation, replacement, validation again; the best result is kept."""
         self._share_statistics()
         epoch = self.epoch
-        before = self._validate("validation")
-        if not isfinite(before.loss):
+        before = None if epoch.stage == "pretraining" else self._validate("validation")
+        if before is not None and not isfinite(before.loss):
             # The last step of the epoch did it; what is on disk is still good.
             raise self._diverged(f"validation loss became {before.loss} after epoch {self.current_epoch + 1}")
         after, moved = before, None
@@ -221,19 +223,19 @@ class Fitting(pl.LightningModule):
             )
             self.taken_from = tuple(origin.image for origin in origins)
             moved = sum(origin.distance for origin in origins) / len(origins)
-            after = self._validate("validation after replacement")
-        best = epoch.judged and self._is_best(after)
+            after = before and self._validate("validation after replacement")
+        best = epoch.judged and after is not None and self._is_best(after)
         means = {name: float(mean.compute()) for name, mean in self._means.items()}
-        patches = epoch.replace or epoch.judged
+        patches = after if epoch.replace or epoch.judged else None
         line = LogLine(
             epoch=self.current_epoch + 1,
             stage=epoch.stage,
             **means,
-            val_accuracy=before.accuracy,
-            val_loss=before.loss,
+            val_accuracy=None if before is None else before.accuracy,
+            val_loss=None if before is None else before.loss,
             replaced_distance=moved,
-            val_accuracy_after=after.accuracy if patches else None,
-            val_loss_after=after.loss if patches else None,
+            val_accuracy_after=None if patches is None else patches.accuracy,
+            val_loss_after=None if patches is None else patches.loss,
             best=best,
             seconds=round(time.monotonic() - self._started, 3),
         )
@@ -277,6 +279,13 @@ class Fitting(pl.LightningModule):
             for buffer in self.model.buffers():
                 dist.broadcast(buffer, src=0)
 
+    def _fingerprint(self) -> str:
+        """Tells whether the images to learn from and to choose by are the same."""
+        data = self.material.data
+        splits = [*((0, entry) for entry in data.train), *((1, entry) for entry in data.val)]
+        names = [*data.class_names, *(f"{split} {entry.label} {entry.id}" for split, entry in splits)]
+        return hashlib.blake2b("\n".join(names).encode(), digest_size=16).hexdigest()
+
     # Going on after an interruption ---------------------------------------------------------------------------
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -286,11 +295,17 @@ class Fitting(pl.LightningModule):
             "origins": to_plain(self.model.origins),
             "learnt": self.learnt,
             "taken_from": list(self.taken_from),
+            "data": self._fingerprint(),
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Takes it up again."""
         state = checkpoint[_STATE]
+        if state["data"] != self._fingerprint():
+            raise RunError(
+                f"{self.material.data.name} has changed since {self.run.path} began (other images or classes): put it "
+                "back as it was to go on, or begin a new run"
+            )
         self.lines = [from_plain(LogLine, line, "log") for line in state["lines"]]
         self.learnt = state["learnt"]
         self.taken_from = tuple(state["taken_from"])

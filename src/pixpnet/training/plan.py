@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import cos, exp, pi
 from typing import Literal
 
-from pixpnet.recipe import Optimisation, Recipe
+from pixpnet.recipe import LEARNING_HEADS, Optimisation, Recipe
 
 Stage = Literal["pretraining", "warm_up", "joint", "head"]
 # Which parts of the network learn in each stage.
@@ -43,7 +43,7 @@ def plan(recipe: Recipe) -> tuple[Epoch, ...]:
     3
     """
     how, when = recipe.optimisation, recipe.replacement
-    head_epochs = when.head_epochs if recipe.architecture.head in ("linear", "own_class") else 0
+    head_epochs = when.head_epochs if recipe.architecture.head in LEARNING_HEADS else 0
     before = how.pretraining_epochs
     # What was learnt so far is not in the prototypes, so they begin as patches; that is a start, not a result.
     epochs = [Epoch("pretraining", 0, replace=done == before - 1, judged=False) for done in range(before)]

@@ -47,7 +47,7 @@ class LogLine:
         cluster: part of the loss, before its weight.
         separation: part of the loss, before its weight.
         train_accuracy: on the augmented views, while learning.
-        val_accuracy: at the end of the epoch, before replacement.
+        val_accuracy: at the end of the epoch, before replacement; not in pretraining, where prototypes do not learn.
         val_loss: cross-entropy there.
         replaced_distance: mean distance that prototypes moved when they were replaced.
         val_accuracy_after: after replacement.
@@ -63,8 +63,8 @@ class LogLine:
     cluster: float
     separation: float
     train_accuracy: float
-    val_accuracy: float
-    val_loss: float
+    val_accuracy: float | None
+    val_loss: float | None
     replaced_distance: float | None
     val_accuracy_after: float | None
     val_loss_after: float | None
@@ -181,6 +181,12 @@ class Run:
         if not isinstance(found, dict):
             raise RunError(f"{self.path / 'metrics.json'} is damaged: it holds no table of figures")
         return found
+
+    def sweep(self) -> None:
+        """Removes what a process that was killed had begun to write."""
+        for folder in (self.path, self.checkpoint.parent, self.crops):
+            for left in folder.glob(".*.part"):
+                left.unlink(missing_ok=True)
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -2,7 +2,9 @@
 
 import copy
 import logging
+import os
 import signal
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,16 +18,18 @@ from lightning_fabric.utilities.exceptions import MisconfigurationException
 from lightning_fabric.utilities.rank_zero import rank_zero_only
 from pytorch_lightning.loggers import Logger, TensorBoardLogger
 
+from pixpnet import zoo
 from pixpnet.config import RunConfig, TrainerOptions
 from pixpnet.data import DataOptions, DataSet, DrawnBirds, Entry, Loading, open_data, plain_loader, record_in
 from pixpnet.data.reader import CachedReader, WithoutMasks
 from pixpnet.model import PixPNet
 from pixpnet.model.build import build_backbone, build_model
+from pixpnet.model.file import backbone_in
 from pixpnet.model.weights import read_state
 from pixpnet.training.checkpoint import LastEpoch
 from pixpnet.training.crops import write_crops
 from pixpnet.training.fitting import Fitting, Material
-from pixpnet.training.judging import Judgement, Progress, judge
+from pixpnet.training.judging import Judgement, Progress, evaluating, judge
 from pixpnet.training.run import Run, RunError
 from pixpnet.training.watching import Nobody, Watcher
 
@@ -96,16 +100,30 @@ def train(
     return _carry_out(fitting, trainer, config, data)
 
 
-def resume(out: Path, watcher: Watcher | None = None, progress: Progress | None = None) -> Metrics | None:
+def resume(
+    out: Path, watcher: Watcher | None = None, progress: Progress | None = None, own_code: bool = False
+) -> Metrics | None:
     """Goes on with a run that was interrupted, from the end of its last whole epoch.
 
     On the CPU it ends with bit for bit the model that the uninterrupted run would have made.
 
+    Args:
+        out: the folder of the run.
+        watcher: told what happens.
+        progress: told how many images have been looked at while the data set is opened.
+        own_code: the backbone may be a person's own (``module.path:callable``), which is imported and called. Only
+            say so for runs that you trust.
+
     Raises:
-        RunError: if the run is finished or damaged.
+        RunError: if the run is finished or damaged, or needs code that was not allowed.
     """
     run = Run(out)
     config = run.config
+    if zoo.is_own_code(config.backbone) and not own_code:
+        raise RunError(
+            f"the backbone of {out} is code of its own, {config.backbone!r}, which would be imported and called: if "
+            "you trust the run, allow it (own_code=True, --own_code)"
+        )
     if run.finished:
         raise RunError(f"{out} is finished: pixpnet evaluate {out}, or train anew with another --out")
     data = open_run_data(config, progress)
@@ -137,7 +155,10 @@ def _prepare(config: RunConfig, data: DataSet, out: Path, watcher: Watcher) -> F
         )
     backbone = build_backbone(config.backbone, config.at, config.weights, preprocessing.size, config.seed)
     model = build_model(backbone, config.backbone, config.architecture, data.class_names, preprocessing, config.seed)
-    # One cache for training, validation and replacement, and none of the annotations, which nobody reads here.
+    with evaluating(model):
+        model(torch.zeros(1, 3, preprocessing.size, preprocessing.size))  # says now if prototypes do not fit
+    # One cache for training, validation and replacement (one for each worker, where there are any), and none of the
+    # masks, which nobody reads here.
     reader = CachedReader(WithoutMasks(data.reader), _CACHE_BYTES // max(1, config.workers))
     loading = Loading(how.batch_size, config.workers, cache_bytes=0)
     material = Material(replace(data, reader=reader), preprocessing, augmentation, loading)
@@ -150,8 +171,9 @@ def _carry_out(fitting: Fitting, trainer: pl.Trainer, config: RunConfig, data: D
         _fit(trainer, fitting)
         return None
     with run.locked():
+        run.sweep()
         _fit(trainer, fitting)
-        metrics = _finish(fitting, config, data)
+        metrics = _finish(fitting, config, data, trainer.strategy.root_device)
         run.write_metrics(metrics)
     return metrics
 
@@ -169,7 +191,9 @@ def _fit(trainer: pl.Trainer, fitting: Fitting) -> None:
         # Lightning's answer to Ctrl-C.
         raise KeyboardInterrupt from end
     finally:
-        signal.signal(signal.SIGINT, interrupts)
+        # Lightning leaves Ctrl-C switched off. Only the main thread may, and needs to, switch it on.
+        if threading.current_thread() is threading.main_thread() and interrupts is not None:
+            signal.signal(signal.SIGINT, interrupts)
         torch.random.set_rng_state(state)
 
 
@@ -180,17 +204,18 @@ def _refuse_if_damaged(checkpoint: Path, fitting: Fitting) -> None:
             state = torch.load(checkpoint, map_location="cpu", weights_only=True)
         fitting.on_load_checkpoint(state)
         fitting.load_state_dict(state["state_dict"])
-    except OSError:
+    except (OSError, RunError):
         raise
     except Exception as error:  # a damaged pickle raises nearly anything
         first = str(error).strip().split("\n", 1)[0]
         raise RunError(f"{checkpoint} is damaged ({first}): delete it to begin the run anew") from error
 
 
-def _finish(fitting: Fitting, config: RunConfig, data: DataSet) -> Metrics:
+def _finish(fitting: Fitting, config: RunConfig, data: DataSet, device: torch.device) -> Metrics:
     """Takes the kept model from its file, as anyone else will, and judges that."""
     run, material, watcher = fitting.run, fitting.material, fitting.watcher
-    model = PixPNet.load(run.path, own_code=True)  # this very process built it from that name
+    # Own code was allowed for the name in the configuration, and for no other.
+    model = PixPNet.load(run.path, own_code=backbone_in(run.path) == config.backbone)
     chosen = [line for line in fitting.lines if line.best][-1]
     write_crops(model, data, run.crops, lambda done, total: watcher.busy("pictures of prototypes", done, total))
 
@@ -199,7 +224,8 @@ def _finish(fitting: Fitting, config: RunConfig, data: DataSet) -> Metrics:
 
     def judged(which: PixPNet, entries: tuple[Entry, ...], task: str) -> Judgement:
         batches = plain_loader(data, entries, model.preprocessing, material.loading)
-        return judge(which, model.num_classes, batches, "cpu", lambda done, total: watcher.busy(task, done, total))
+        progress = lambda done, total: watcher.busy(task, done, total)  # noqa: E731
+        return judge(which.to(device), model.num_classes, batches, device, progress)
 
     test = test_before = None
     if config.judge_on_test and len(data.test):
@@ -220,9 +246,11 @@ def _finish(fitting: Fitting, config: RunConfig, data: DataSet) -> Metrics:
 
 
 def _trainer(options: TrainerOptions, out: Path, fitting: Fitting) -> pl.Trainer:
-    several = options.devices not in ("1", "auto") or options.num_nodes > 1
+    here = torch.cuda.device_count() > 1 if options.devices == "auto" else options.devices != "1"
+    several = here or options.num_nodes > 1
     # In some stages some parts have no gradient, which DDP must be told.
-    strategy = "ddp_find_unused_parameters_true" if several and options.strategy == "auto" else options.strategy
+    wanted = "ddp" if several and options.strategy == "auto" else options.strategy
+    strategy = "ddp_find_unused_parameters_true" if wanted == "ddp" else wanted
     devices = int(options.devices) if options.devices.lstrip("-").isdigit() else options.devices
     logger: list[Logger] = []
     if find_spec("tensorboard") is not None:
@@ -234,7 +262,7 @@ def _trainer(options: TrainerOptions, out: Path, fitting: Fitting) -> pl.Trainer
                 devices=devices,
                 num_nodes=options.num_nodes,
                 strategy=strategy,
-                precision=options.precision,  # type: ignore[arg-type]
+                precision=options.precision,
                 max_epochs=len(fitting.plan),
                 callbacks=[LastEpoch(fitting.run)],
                 logger=logger,
@@ -245,7 +273,7 @@ def _trainer(options: TrainerOptions, out: Path, fitting: Fitting) -> pl.Trainer
                 enable_model_summary=False,
                 default_root_dir=out,
             )
-    except (MisconfigurationException, ValueError, RuntimeError) as error:
+    except (MisconfigurationException, TypeError, ValueError, RuntimeError) as error:
         raise RunError(
             f"this machine cannot do --trainer.accelerator {options.accelerator} --trainer.devices {options.devices} "
             f"--trainer.precision {options.precision}: {error}"
@@ -254,7 +282,8 @@ def _trainer(options: TrainerOptions, out: Path, fitting: Fitting) -> pl.Trainer
 
 def _leads() -> bool:
     """Whether this process writes; those that Lightning starts beside it for other devices do not."""
-    return getattr(rank_zero_only, "rank", 0) in (0, None)
+    machine = os.environ.get("NODE_RANK", os.environ.get("GROUP_RANK", "0"))
+    return getattr(rank_zero_only, "rank", 0) in (0, None) and machine == "0"
 
 
 @contextmanager

@@ -114,7 +114,7 @@ def resume(out: str, kill: str = "", path: str = "") -> None:
     sys.path.insert(0, path or sys.path[0])
     if kill:
         KILLS[kill]()
-    train_module.resume(Path(out))
+    train_module.resume(Path(out), own_code=bool(path))
 
 
 def interrupted(words: list[str], step: int, answer: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixpnet.recipe import PIXPNET, PROTOPNET, Architecture, Optimisation, Recipe, Replacement
+from pixpnet.recipe import LEARNING_HEADS, PIXPNET, PROTOPNET, Architecture, Optimisation, Recipe, Replacement
 from pixpnet.training.plan import LEARNING, plan, rate_factor
 
 
@@ -61,6 +61,10 @@ def test_every_plan_ends_with_patches_and_only_patches_may_be_chosen(
     epochs: int, start: int, every: int, head_epochs: int, head: str, data: st.DataObject
 ) -> None:
     warm_up = data.draw(st.integers(0, epochs))
+    if head in LEARNING_HEADS and not head_epochs:
+        with pytest.raises(ValueError, match=r"set --replacement\.head_epochs"):
+            Recipe(Architecture(head=head), replacement=Replacement(start, every))  # type: ignore[arg-type]
+        return
     recipe = Recipe(
         Architecture(head=head),  # type: ignore[arg-type]
         optimisation=Optimisation(epochs=epochs, warm_up_epochs=warm_up),

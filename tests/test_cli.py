@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -133,10 +134,25 @@ def _sees(field: object, *pixel: int) -> object:
     return torch.zeros(field.shape, dtype=torch.bool)  # type: ignore[attr-defined]
 
 
-def test_the_demo_runs_and_leaves_its_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_demo_runs_and_leaves_its_pictures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pixpnet.commands import demo
+
+    # The real one takes minutes: a tenth of the birds, a third of their size and two epochs show that it all hangs
+    # together.
+    real = demo.demo_config(0)
+    how = replace(real.optimisation, epochs=1, pretraining_epochs=1)
+    small = replace(real, backbone="small-21", size=32, birds=240, optimisation=how)
+    monkeypatch.setattr(demo, "demo_config", lambda seed: small)
     assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
     out = capsys.readouterr().out
     assert "15.4 %" in out  # resnet18 @ layer2 of the paper
     assert "agree on all of them" in out
-    for name in ("fields.png", "birds.png"):
+    for name in ("fields.png", "birds.png", "prototypes.png"):
         assert (tmp_path / "demo" / name).stat().st_size > 10_000
+    assert "test accuracy" in out
+    assert "of the image on average" in out
+    # A second time it says what is there instead of training anew.
+    assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
+    assert "is there already" in capsys.readouterr().out

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from jsonargparse import ArgumentParser, Namespace
 
+    from pixpnet.config import RunConfig
+
 MODEL, LAYER, SIZE, PIXELS = "resnet18", "layer2", 224, 8
 # Cells of this backbone see 61 x 61 of 96 x 96 pixels, less at the border.
 BACKBONE = "small-61"
@@ -26,6 +28,14 @@ def run(args: "Namespace") -> int:
     _draw_birds(args.out)
     _train(args.out / (f"run-seed-{args.seed}" if args.seed else "run"), args.seed)
     return 0 if sound else 1
+
+
+def demo_config(seed: int) -> "RunConfig":
+    """What the demo trains: a small backbone from random weights, on drawn birds."""
+    from pixpnet.config import RunConfig
+    from pixpnet.recipe import RECIPES
+
+    return RunConfig(data="birds", backbone=BACKBONE, seed=seed).using(RECIPES["scratch"])
 
 
 def _show_fields(out: Path) -> bool:
@@ -70,9 +80,9 @@ def _draw_birds(out: Path) -> None:
 def _train(folder: Path, seed: int) -> None:
     from pixpnet.commands.train import summary
     from pixpnet.commands.training_display import display
-    from pixpnet.config import RunConfig
-    from pixpnet.recipe import RECIPES
+    from pixpnet.model import PixPNet
     from pixpnet.training import Run, resume, train
+    from pixpnet.views.prototype_sheet import prototype_sheet
 
     say = sys.stdout.write
     say("3. Training a network on them, from random weights (a few minutes on two cores).\n")
@@ -84,17 +94,20 @@ def _train(folder: Path, seed: int) -> None:
         )
         say(f"To train it again, remove {folder} or choose another --out.\n")
         return
-    config = RunConfig(data="birds", backbone=BACKBONE, seed=seed).using(RECIPES["scratch"])
     with display() as shown:
         if (folder / "config.yaml").exists():
             metrics = resume(folder, shown.watcher, shown.opening)
         else:
-            metrics = train(config, folder, shown.watcher, shown.opening)
+            metrics = train(demo_config(seed), folder, shown.watcher, shown.opening)
     assert metrics is not None
     say("\n" + summary(metrics, folder))
+    model = PixPNet.load(folder)
+    sheet = folder.parent / f"{folder.name.replace('run', 'prototypes')}.png"
+    prototype_sheet(model.class_names, model.origins or (), Run(folder).crops).savefig(sheet, dpi=110)
     say(
-        f"\nWhere to look: {folder / 'prototypes'} holds a picture of each prototype, exactly the pixels that its cell "
-        f"saw;\n{folder / 'prototypes.json'} says where they come from; {folder / 'log.csv'} how the training went.\n"
+        f"\nWhere to look: {sheet} shows all prototypes, each exactly the pixels that its cell saw\n"
+        f"(one by one in {folder / 'prototypes'}); {folder / 'prototypes.json'} says where they come from,\n"
+        f"{folder / 'log.csv'} how the training went.\n"
         f"Use the model:  pixpnet predict {folder} PICTURES\n"
         f"                python -c \"import pixpnet; print(pixpnet.PixPNet.load('{folder}'))\"\n"
     )

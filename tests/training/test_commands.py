@@ -183,7 +183,7 @@ def test_evaluate_says_what_training_found_and_records_the_opening(
 
 
 def test_the_test_split_of_a_run_that_is_not_finished_stays_closed(
-    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    trained: Trained, run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (run / "metrics.json").unlink()
     (run / "openings.jsonl").unlink()
@@ -195,10 +195,12 @@ def test_the_test_split_of_a_run_that_is_not_finished_stays_closed(
         return original(self, entry)
 
     monkeypatch.setattr(FileReader, "__call__", noted)
-    assert main(["evaluate", str(run)]) == 1
-    error = capsys.readouterr().err
-    assert "is not finished" in error
-    assert f"pixpnet train --resume {run}" in error
+    # Naming the data of the run does not make them other data.
+    for words in ([], ["--data", trained.config.data], ["--data", trained.config.data + "/"]):
+        assert main(["evaluate", str(run), *words]) == 1, words
+        error = capsys.readouterr().err
+        assert "is not finished" in error
+        assert f"pixpnet train --resume {run}" in error
     assert not (run / "openings.jsonl").exists()
     assert read == []
     assert main(["evaluate", str(run), "--split", "val"]) == 0
@@ -210,8 +212,9 @@ def test_the_test_split_of_a_run_that_is_not_finished_stays_closed(
 def test_all_images_are_judged_of_other_data_only(
     trained: Trained, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["evaluate", str(run), "--split", "all"]) == 1
-    assert "it goes with --data" in capsys.readouterr().err
+    for words in ([], ["--data", trained.config.data]):
+        assert main(["evaluate", str(run), "--split", "all", *words]) == 1, words
+        assert "it goes with --data" in capsys.readouterr().err
     assert len((run / "openings.jsonl").read_text().splitlines()) == 1
     # Other data: a part of what it knows, so that by hand all of its figures follow from those of the parts.
     other = Path(shutil.copytree(trained.config.data.removeprefix("folder:"), tmp_path / "other"))

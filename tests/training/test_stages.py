@@ -154,6 +154,15 @@ def test_the_head_learns_in_epochs_of_its_own_and_nothing_else_changes_in_them(h
         assert changed == ({"prototype_layer.prototypes"} if headed.stages[number] == "joint" else set())
 
 
+def test_a_run_that_is_killed_while_the_head_learns_resumes_to_the_same_end(headed: Watched, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    kill = "in the middle of the third epoch"
+    assert in_child("train", config=headed.config, out=str(out), kill=kill) == -signal.SIGKILL
+    assert PixPNet.load(out).origins is not None
+    assert in_child("resume", out=str(out)) == 0
+    same(headed.path, out)
+
+
 def test_the_model_of_a_head_epoch_has_that_head_and_prototypes_that_are_patches(headed: Watched) -> None:
     (*_, best) = [line for line in headed.log if line["best"] == "True"]
     assert best["stage"] == "head"

@@ -4,6 +4,8 @@ import pytest
 import torch
 
 from pixpnet import UnknownModel, zoo
+from pixpnet.model import Backbone
+from pixpnet.model.backbone import FieldWarning
 from pixpnet.smallnet import SmallNet
 
 
@@ -41,6 +43,27 @@ def test_squeezenets_final_convolution_is_in_its_classifier() -> None:
 def test_own_networks_and_those_without_other_names_have_none() -> None:
     assert zoo.paper_names(torch.nn.Conv2d(1, 1, 1)) == {}
     assert zoo.paper_names(zoo.build("resnet18", device="meta")) == {}
+
+
+@pytest.mark.parametrize("name", ["inception_v3", "googlenet"])
+def test_networks_with_auxiliary_classifiers_are_built_without_them_and_rescale_their_input(name: str) -> None:
+    network = zoo.build(name, device="meta")
+    assert [path for path, _ in network.named_modules() if "aux" in path.lower()] == []
+    assert [path for path in network.state_dict() if "aux" in path.lower()] == []
+    assert network.aux_logits is False
+    assert network.transform_input is True
+
+
+def test_a_network_cut_behind_its_auxiliary_classifier_can_be_trained() -> None:
+    # 75 pixels are the fewest that Inception takes; its last block has one cell then.
+    with pytest.warns(FieldWarning):
+        backbone = Backbone(zoo.build("inception_v3"), "Mixed_7c", (75, 75))
+    backbone.train()
+    images = torch.randn(2, 3, 75, 75, generator=torch.Generator().manual_seed(0))
+    cells = backbone(images)
+    assert cells.shape == (2, 2048, 1, 1)
+    cells.sum().backward()
+    assert all(parameter.grad is not None for parameter in backbone.parameters())
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,12 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from pixpnet import zoo
 from pixpnet.box import Box
 from pixpnet.model import Backbone, ModelFileError, Origin, PixPNet
 from pixpnet.model.file import prototypes_listing, written_whole
-from tests.model.conftest import origins_of, small_model
+from pixpnet.recipe import Architecture
+from tests.model.conftest import PREPROCESSING, SIZE, origins_of, small_model
 
 KEY = "pixpnet"
 Change = Callable[[dict[str, Any]], object]
@@ -143,6 +145,32 @@ def test_loading_leaves_the_random_numbers_of_the_process_alone(saved: Path) -> 
     before = torch.get_rng_state()
     PixPNet.load(saved)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_backbone_that_has_one_module_under_two_names_is_saved_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, images: Tensor
+) -> None:
+    (tmp_path / "module_under_two_names.py").write_text(
+        "from torch import nn\n\n"
+        "class Twice(nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.first = nn.Conv2d(3, 4, 3, stride=2)\n"
+        "        self.second = self.first\n\n"
+        "    def forward(self, images):\n"
+        "        return self.first(images) + self.second(images)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    name, file = "module_under_two_names:Twice", tmp_path / "model.safetensors"
+    made = PixPNet(Backbone(zoo.build(name), "", (SIZE, SIZE)), Architecture(dim=6), ("a", "b"), PREPROCESSING, name)
+    made.eval().save(file)
+    weights = load_file(file)
+    assert torch.equal(weights["backbone.network.first.weight"], weights["backbone.network.second.weight"])
+    loaded = PixPNet.load(file, own_code=True)
+    network = loaded.backbone.network
+    assert network.first is network.second
+    with torch.no_grad():
+        assert torch.equal(loaded(images).logits, made(images).logits)
 
 
 def test_a_model_whose_backbone_has_no_name_cannot_be_saved(model: PixPNet, tmp_path: Path) -> None:

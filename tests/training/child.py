@@ -88,6 +88,7 @@ def before_name(name: str, number: int) -> None:
 KILLS: dict[str, Callable[[], None]] = {
     "in the first step": lambda: before_call(Fitting, "training_step", 1),
     "in the middle of an epoch": lambda: before_call(Fitting, "training_step", 5),
+    "in the middle of the third epoch": lambda: before_call(Fitting, "training_step", 8),
     "during the first replacement": lambda: before_call(replacement_module, "choose", 1),
     "during the second replacement": lambda: before_call(replacement_module._Candidates, "add", 5),
     "between model and prototypes.json": lambda: before_call(run_module, "prototypes_listing", 1),

@@ -4,6 +4,7 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,10 @@ import yaml
 from PIL import Image
 
 from pixpnet.cli import main
+from pixpnet.commands.train import complete
 from pixpnet.config import RunConfig
+from pixpnet.data import Entry
+from pixpnet.data.reader import FileReader
 from pixpnet.model import PixPNet
 from pixpnet.recipe import RECIPES
 from pixpnet.records import from_plain, to_plain
@@ -91,6 +95,75 @@ def test_train_wants_to_know_where(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--resume takes no other options, and --out came" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        # What is named comes first, in the order in which it came; the later one changes the earlier one.
+        (["--seed", "7", "--config", "a.yaml"], ["--config", "a.yaml", "--seed", "7"]),
+        (["--seed=7", "--recipe=pixpnet"], ["--recipe=pixpnet", "--seed=7"]),
+        (["--config=a.yaml", "--seed", "7", "--recipe", "x"], ["--config=a.yaml", "--recipe", "x", "--seed", "7"]),
+        (["--recipe", "x", "--seed=7", "--config=a.yaml"], ["--recipe", "x", "--config=a.yaml", "--seed=7"]),
+        # Nothing is added to what is named, whatever the weights.
+        (["--weights=imagenet", "--config=a.yaml"], ["--config=a.yaml", "--weights=imagenet"]),
+        # Where nothing is named, the weights decide, wherever they stand.
+        (["--out", "r", "--weights=imagenet"], ["--recipe", "laptop", "--out", "r", "--weights=imagenet"]),
+        (["--out", "r", "--weights", "a.pth"], ["--recipe", "laptop", "--out", "r", "--weights", "a.pth"]),
+        (["--weights", "none", "--out", "r"], ["--recipe", "scratch", "--weights", "none", "--out", "r"]),
+        (["--weights=none"], ["--recipe", "scratch", "--weights=none"]),
+        ([], ["--recipe", "scratch"]),
+        # A run that goes on has its own.
+        (["--own_code", "--resume", "r"], ["--resume", "r", "--own_code"]),
+        (["--resume=r"], ["--resume=r"]),
+    ],
+)
+def test_the_recipe_or_file_comes_first_in_either_spelling(words: list[str], completed: list[str]) -> None:
+    assert list(complete(words)) == completed
+
+
+def test_the_later_of_a_file_and_a_recipe_changes_the_earlier_and_options_change_both(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("seed: 5\noptimisation:\n  epochs: 7\n")
+
+    def printed(*words: str) -> dict[str, Any]:
+        with pytest.raises(SystemExit):
+            main(["train", *words, "--print_config"])
+        values: dict[str, Any] = yaml.safe_load(capsys.readouterr().out)
+        return values
+
+    for words in (["--recipe=protopnet", "--config", str(file)], ["--recipe", "protopnet", f"--config={file}"]):
+        values = printed(*words)
+        assert (values["seed"], values["architecture"]["head"]) == (5, "linear")
+        assert values["optimisation"]["epochs"] == 7
+    values = printed("--optimisation.epochs=9", f"--config={file}", "--recipe=protopnet")
+    assert values["optimisation"]["epochs"] == 9
+    assert printed(f"--config={file}", "--recipe=protopnet")["optimisation"]["epochs"] == 50
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--resume", "RUN", "--seed", "1"], "--seed"),
+        (["--seed=1", "--resume=RUN"], "--seed=1"),
+        (["--resume=RUN", "--config", "a.yaml"], "--config"),
+        (["--recipe=pixpnet", "--resume", "RUN"], "--recipe=pixpnet"),
+        (["--resume", "RUN", "--own_code", "--weights=none"], "--weights=none"),
+        (["--out=x", "--resume", "RUN"], "--out=x"),
+    ],
+)
+def test_a_run_goes_on_as_it_began(
+    trained: Trained, words: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(trained.path.rglob("*"))
+    with pytest.raises(SystemExit) as end:
+        main(["train", *(word.replace("RUN", str(trained.path)) for word in words)])
+    assert end.value.code == 2
+    error = capsys.readouterr().err
+    assert f"--resume takes no other options, and {named} came" in error
+    assert sorted(trained.path.rglob("*")) == before
+
+
 def test_evaluate_says_what_training_found_and_records_the_opening(
     trained: Trained, run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -107,6 +180,59 @@ def test_evaluate_says_what_training_found_and_records_the_opening(
     assert f"{metrics['validation']['accuracy']:.1%} of 9 images" in out
     assert all(name in out for name in ("blue", "green", "red"))
     assert len((run / "openings.jsonl").read_text().splitlines()) == 2
+
+
+def test_the_test_split_of_a_run_that_is_not_finished_stays_closed(
+    trained: Trained, run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (run / "metrics.json").unlink()
+    (run / "openings.jsonl").unlink()
+    read: list[str] = []
+    original = FileReader.__call__
+
+    def noted(self: FileReader, entry: Entry) -> Any:
+        read.append(entry.id)
+        return original(self, entry)
+
+    monkeypatch.setattr(FileReader, "__call__", noted)
+    # Naming the data of the run does not make them other data.
+    for words in ([], ["--data", trained.config.data], ["--data", trained.config.data + "/"]):
+        assert main(["evaluate", str(run), *words]) == 1, words
+        error = capsys.readouterr().err
+        assert "is not finished" in error
+        assert f"pixpnet train --resume {run}" in error
+    assert not (run / "openings.jsonl").exists()
+    assert read == []
+    assert main(["evaluate", str(run), "--split", "val"]) == 0
+    assert len(read) == 9
+    assert {id_.split("/")[0] for id_ in read} == {"val"}
+    assert not (run / "openings.jsonl").exists()
+
+
+def test_all_images_are_judged_of_other_data_only(
+    trained: Trained, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in ([], ["--data", trained.config.data]):
+        assert main(["evaluate", str(run), "--split", "all", *words]) == 1, words
+        assert "it goes with --data" in capsys.readouterr().err
+    assert len((run / "openings.jsonl").read_text().splitlines()) == 1
+    # Other data: a part of what it knows, so that by hand all of its figures follow from those of the parts.
+    other = Path(shutil.copytree(trained.config.data.removeprefix("folder:"), tmp_path / "other"))
+    for path in (other / "train").rglob("*.png"):
+        if int(path.stem) > 1:
+            path.unlink()
+    assert main(["evaluate", str(run), "--data", f"folder:{other}", "--split", "all", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert (record["split"], record["images"]) == ("all", 3 * (2 + 3 + 4))
+    assert [sum(line) for line in record["confusion"]] == [2 + 3 + 4] * 3
+    metrics = json.loads((trained.path / "metrics.json").read_text())
+    known = [metrics[part]["confusion"] for part in ("validation", "test")]
+    for given, *parts in zip(record["confusion"], *known, strict=True):
+        for found, *sums in zip(given, *parts, strict=True):
+            assert 0 <= found - sum(sums) <= 2  # the rest are the training images
+    opening = json.loads((run / "openings.jsonl").read_text().splitlines()[-1])
+    assert opening["images"] == 12
+    assert str(other) in opening["reason"]
 
 
 def test_evaluate_refuses_other_classes(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,20 +2,28 @@
 
 import csv
 import errno
+import json
 import os
 import pickle
 import shutil
 import signal
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 from pixpnet.cli import main
-from pixpnet.config import RunConfig, read_config
-from pixpnet.model import PixPNet
+from pixpnet.config import RunConfig, config_text, read_config
+from pixpnet.model import ModelFileError, PixPNet
 from pixpnet.recipe import Optimisation
 from pixpnet.training import RunError, TrainingDiverged, resume, train
 from pixpnet.training.fitting import Fitting
@@ -256,6 +264,142 @@ def test_a_damaged_or_hostile_checkpoint_is_refused_and_runs_nothing(
     with pytest.raises(RunError, match=r"last\.ckpt"):
         resume(unfinished)
     assert not victim.exists()
+
+
+# What lies beside it in the folder ------------------------------------------------------------------------------
+
+
+def test_what_a_killed_process_had_begun_to_write_is_swept_away_and_nothing_else_is(
+    trained: Trained, unfinished: Path
+) -> None:
+    folders = (unfinished, unfinished / "checkpoints", unfinished / "prototypes")
+    left = [folder / f".{name}.x1y2.part" for folder in folders for name in ("model.safetensors", "last.ckpt")]
+    mine = [folder / name for folder in folders for name in ("notes.part", ".part.txt")]
+    for path in (*left, *mine):
+        path.write_bytes(b"half")
+    Run(unfinished).sweep()
+    assert not any(path.exists() for path in left)
+    assert all(path.exists() for path in mine)
+    for path in mine:
+        path.unlink()
+    left[0].write_bytes(b"half")
+    resume(unfinished)
+    assert not list(unfinished.rglob("*.part"))
+    same(trained.path, unfinished)
+
+
+@pytest.mark.parametrize("change", ["an image fewer", "an image more", "a class more", "an image of another class"])
+def test_data_that_changed_since_the_run_began_are_named_and_nothing_is_called_damaged(
+    trained: Trained, unfinished: Path, change: str, tmp_path: Path
+) -> None:
+    data = Path(shutil.copytree(trained.config.data.removeprefix("folder:"), tmp_path / "squares"))
+    config = replace(trained.config, data=f"folder:{data}")
+    Run(unfinished).write("config.yaml", config_text(config))
+    image = data / "train" / "red" / "7.png"
+    if change == "an image fewer":
+        image.unlink()
+    elif change == "an image more":
+        # Not a copy of any other.
+        image.with_name("8.png").write_bytes(pixels_of(image, shift=1))
+    elif change == "a class more":
+        for split in ("train", "val", "test"):
+            for number in range(3):
+                path = data / split / "violet" / f"{number}.png"
+                path.parent.mkdir(exist_ok=True)
+                path.write_bytes(pixels_of(data / split / "red" / f"{number}.png", shift=5))
+    else:
+        image.rename(data / "train" / "green" / "8.png")
+    checkpoint = Run(unfinished).checkpoint.read_bytes()
+    with pytest.raises(RunError, match=r"squares.* has changed since .*put it back as it was") as refusal:
+        resume(unfinished)
+    assert "damaged" not in str(refusal.value)
+    assert "delete" not in str(refusal.value)
+    assert Run(unfinished).checkpoint.read_bytes() == checkpoint
+    assert not (unfinished / "metrics.json").exists()
+
+
+def pixels_of(path: Path, shift: int) -> bytes:
+    """A picture like another one, a little to the side."""
+    with Image.open(path) as picture:
+        moved = np.roll(np.asarray(picture), shift, axis=1)
+    written = BytesIO()
+    Image.fromarray(moved).save(written, format="png")
+    return written.getvalue()
+
+
+# Code of one's own -----------------------------------------------------------------------------------------------
+
+OWN_CODE = """
+from pathlib import Path
+from torch import nn
+
+Path(__file__).with_suffix(".imported").touch()
+
+def build():
+    return nn.Sequential(nn.Conv2d(3, 8, 3, stride=2), nn.BatchNorm2d(8), nn.ReLU())
+"""
+
+
+@pytest.fixture
+def own_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder with two modules that leave a file beside them when they are imported."""
+    folder = tmp_path / "code"
+    folder.mkdir()
+    names = ("backbone_of_ones_own", "backbone_of_another")
+    for name in names:
+        (folder / f"{name}.py").write_text(OWN_CODE)
+    monkeypatch.syspath_prepend(folder)
+    yield folder
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+def imported(folder: Path) -> set[str]:
+    return {path.stem for path in folder.glob("*.imported")}
+
+
+def test_resuming_imports_code_that_a_run_names_only_if_that_is_allowed_and_no_other(
+    pictures: Path, own_code: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    how = Optimisation(epochs=1, warm_up_epochs=0, batch_size=8, views=1)
+    config = small_config(pictures, backbone="backbone_of_ones_own:build", weights="none", optimisation=how)
+    run = Run.create(tmp_path / "run", config)
+    with pytest.raises(RunError, match=r"backbone_of_ones_own:build.*if you trust the run.*own_code=True"):
+        resume(run.path)
+    assert main(["train", "--resume", str(run.path)]) == 1
+    assert "--own_code" in capsys.readouterr().err
+    assert imported(own_code) == set()
+    assert main(["train", "--resume", str(run.path), "--own_code"]) == 0
+    assert imported(own_code) == {"backbone_of_ones_own"}
+
+    # The model file beside it names other code: that was not allowed.
+    (run.path / "metrics.json").unlink()
+    model = run.path / "model.safetensors"
+    rename_backbone(model, "backbone_of_another:build")
+    with pytest.raises(ModelFileError, match=r"backbone_of_another:build.*if you trust the file"):
+        resume(run.path, own_code=True)
+    assert imported(own_code) == {"backbone_of_ones_own"}
+    assert not run.finished
+    rename_backbone(model, "backbone_of_ones_own:build")
+    assert resume(run.path, own_code=True) is not None
+
+
+def test_a_model_file_with_code_in_a_run_without_is_not_called(unfinished: Path, own_code: Path) -> None:
+    rename_backbone(unfinished / "model.safetensors", "backbone_of_another:build")
+    for allowed in (False, True):
+        with pytest.raises(ModelFileError, match="backbone_of_another:build"):
+            resume(unfinished, own_code=allowed)
+    assert imported(own_code) == set()
+
+
+def rename_backbone(file: Path, name: str) -> None:
+    """Writes another backbone on the card of a model file."""
+    with safe_open(file, framework="pt") as opened:
+        card = json.loads(opened.metadata()["pixpnet"])
+    save_file(load_file(file), file, metadata={"pixpnet": json.dumps({**card, "backbone": name})})
+
+
+# Ends before the beginning ----------------------------------------------------------------------------------------
 
 
 def test_a_missing_accelerator_is_a_clear_error_before_anything_is_made(pictures: Path, tmp_path: Path) -> None:

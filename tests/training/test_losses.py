@@ -1,5 +1,7 @@
 """Eqs. 2-4 on numbers that can be checked by hand."""
 
+from dataclasses import replace
+from functools import cache, partial
 from math import exp, log
 
 import pytest
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 
 from pixpnet.model import Matches, Output, PixPNet
 from pixpnet.recipe import Losses
-from pixpnet.training.losses import LossParts, cluster_loss, loss_of, separation_loss
+from pixpnet.training.losses import LossParts, cluster_loss, leave_one_out, loss_of, separation_loss
 from tests.training.material import small_model
 
 CLASSES = torch.tensor([0, 0, 1, 1])
@@ -94,3 +96,98 @@ def test_the_l1_term_counts_only_weights_between_prototypes_and_other_classes() 
 def test_a_head_without_weights_across_has_no_l1_term(head: str) -> None:
     loss = loss_with(Losses(off_class_l1=1.0), head)[0]
     assert torch.equal(loss.total.detach(), loss.cross_entropy)
+
+
+# Prototypes that come from the image itself ---------------------------------------------------------------------
+
+# Two classes of three prototypes; images of class 0, 0, 1 and 1.
+THREE = torch.tensor([0, 0, 0, 1, 1, 1])
+SHOWN = torch.tensor([0, 0, 1, 1])
+SCORES = torch.tensor(
+    [[1.0, 2.0, 9.0, 4.0, 5.0, 6.0], [1.0, 2.0, 9.0, 4.0, 5.0, 6.0], [3.0, 3.0, 3.0, 4.0, 8.0, 7.0], [1, 2, 3, 4, 5, 6]]
+)
+FAR = torch.tensor(
+    [
+        [0.5, 0.25, 0.0, 1.0, 0.75, 2.0],
+        [0.5, 0.25, 0.0, 1.0, 0.75, 2.0],
+        [0.625, 1.0, 2.0, 0.375, 0.0, 0.125],
+        [0.875, 1.0, 2.0, 0.0, 0.5, 0.25],
+    ]
+)
+# Gave the third prototype; gave none; gave the fifth and sixth; gave all of its class.
+FROM_IT = torch.tensor([[0, 0, 1, 0, 0, 0], [0] * 6, [0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 1]], dtype=torch.bool)
+
+
+three_each = cache(partial(small_model, prototypes_per_class=3))
+
+
+def left_out(
+    scores: torch.Tensor = SCORES, distances: torch.Tensor = FAR, from_it: torch.Tensor = FROM_IT
+) -> tuple[Output, PixPNet]:
+    model = three_each()
+    output = output_of(model, distances, model.head(scores))
+    output = replace(output, matches=replace(output.matches, scores=scores))
+    return leave_one_out(model, output, SHOWN, from_it), model
+
+
+def test_a_score_of_a_prototype_from_the_image_itself_becomes_the_mean_of_the_others_of_the_class() -> None:
+    output, _ = left_out()
+    assert output.matches.scores.tolist() == [
+        [1, 2, 1.5, 4, 5, 6],  # (1 + 2) / 2
+        [1, 2, 9, 4, 5, 6],
+        [3, 3, 3, 4, 4, 4],  # one is left
+        [1, 2, 3, 4, 5, 6],  # none is left
+    ]
+    assert output.logits.tolist() == [[4.5, 15], [12, 15], [9, 12], [6, 15]]
+
+
+def test_prototypes_from_the_image_itself_do_not_enter_the_cluster_loss_and_leave_separation_alone() -> None:
+    output, model = left_out()
+    parts = loss_of(model, output, SHOWN, Losses(cluster_weight=1.0))
+    # Own nearest: 0.25 without the third, 0 with it, 0.375 without fifth and sixth; 0 where none would be left.
+    assert float(parts.cluster) == (0.25 + 0.0 + 0.375 + 0.0) / 4
+    assert float(parts.separation) == -(0.75 + 0.75 + 0.625 + 0.875) / 4
+    assert float(parts.total) == pytest.approx(float(parts.cross_entropy) + 0.25 * 0.625)
+
+
+@given(
+    scores=st.lists(st.floats(0, 14, width=32), min_size=3, max_size=3),
+    distances=st.lists(st.floats(0, 2, width=32), min_size=3, max_size=3),
+)
+def test_the_answer_and_the_loss_do_not_depend_on_what_is_hidden(scores: list[float], distances: list[float]) -> None:
+    places = [0, 2, 2], [2, 4, 5]
+    other_scores, other_distances = SCORES.clone(), FAR.clone()
+    other_scores[places], other_distances[places] = torch.tensor(scores), torch.tensor(distances)
+    weights = Losses(cluster_weight=0.8, separation_weight=0.08)
+    (one, model), (two, _) = left_out(), left_out(other_scores, other_distances)
+    assert torch.equal(one.logits, two.logits)
+    assert torch.equal(loss_of(model, one, SHOWN, weights).total, loss_of(model, two, SHOWN, weights).total)
+
+
+def test_what_is_hidden_gets_no_gradient_and_the_others_share_it() -> None:
+    scores, distances = SCORES.clone().requires_grad_(), FAR.clone().requires_grad_()
+    output, _ = left_out(scores, distances)
+    output.logits.sum().backward()
+    # A sum of three of which one is the mean of two: each counts one and a half times.
+    assert scores.grad is not None
+    assert scores.grad.tolist() == [[1.5, 1.5, 0, 1, 1, 1], [1] * 6, [1, 1, 1, 3, 0, 0], [1] * 6]
+    cluster_loss(output.matches.distances, SHOWN, THREE).backward()
+    assert distances.grad is not None
+    assert distances.grad[FROM_IT & (SHOWN != 1)[:, None]].abs().sum() == 0
+    assert distances.grad[[0, 2], [1, 3]].tolist() == [0.25, 0.25]
+
+
+def test_images_that_gave_no_prototype_are_answered_as_ever() -> None:
+    output, model = left_out(from_it=torch.zeros_like(FROM_IT))
+    assert torch.equal(output.matches.scores, SCORES)
+    assert torch.equal(output.matches.distances, FAR)
+    assert torch.equal(output.logits, model.head(SCORES))
+
+
+def test_hiding_needs_no_more_than_the_scores_so_a_head_with_weights_sees_the_mean_too() -> None:
+    model = small_model(prototypes_per_class=3, head="linear", own_weight=1.0, other_weight=-0.5)
+    output = output_of(model, FAR, model.head(SCORES))
+    output = replace(output, matches=replace(output.matches, scores=SCORES))
+    logits = leave_one_out(model, output, SHOWN, FROM_IT).logits
+    # Sums of the classes as above; the other class counts minus a half.
+    assert logits.tolist() == [[4.5 - 7.5, 15 - 2.25], [12 - 7.5, 15 - 6], [9 - 6, 12 - 4.5], [6 - 7.5, 15 - 3]]

@@ -43,6 +43,22 @@ def test_protopnets_plan_trains_the_head_for_20_epochs_after_each_replacement() 
     assert {epoch.begins for epoch in epochs[10:30]} == {10}
 
 
+def test_pretraining_comes_before_the_schedule_begins_and_ends_with_patches_that_are_no_result() -> None:
+    how = Optimisation(epochs=3, pretraining_epochs=2, warm_up_epochs=1)
+    epochs = plan(Recipe(optimisation=how, replacement=Replacement(start=2, every=2)))
+    assert [(epoch.stage, epoch.begins, epoch.replace, epoch.judged) for epoch in epochs] == [
+        ("pretraining", 0, False, False),
+        ("pretraining", 0, True, False),
+        ("warm_up", 0, False, False),
+        ("joint", 1, True, True),
+        ("joint", 2, True, True),
+    ]
+    assert rate_factor(how, "pretraining", 0.5) == 1
+    # Beside it, a head that learns gets its epochs after results only.
+    headed = Recipe(Architecture(head="linear"), optimisation=how, replacement=Replacement(3, 1, head_epochs=1))
+    assert [epoch.stage for epoch in plan(headed)] == ["pretraining"] * 2 + ["warm_up", "joint", "joint", "head"]
+
+
 def test_a_head_that_does_not_learn_gets_no_epochs_of_its_own() -> None:
     assert {epoch.stage for epoch in plan(replace(PROTOPNET, architecture=Architecture()))} == {"warm_up", "joint"}
     frozen = replace(PROTOPNET, architecture=Architecture(head="frozen"))
@@ -109,6 +125,7 @@ def test_steps_multiply_every_so_many_epochs_after_the_warm_up() -> None:
         (Optimisation, {"epochs": 0}, "epochs"),
         (Optimisation, {"epochs": 3, "warm_up_epochs": 4}, "warm_up_epochs"),
         (Optimisation, {"views": 0}, "views"),
+        (Optimisation, {"pretraining_epochs": -1}, "pretraining_epochs"),
         (Replacement, {"every": 0}, "every"),
         (Replacement, {"head_epochs": -1}, "head_epochs"),
         (Architecture, {"prototypes_per_class": 0}, "prototypes_per_class"),

@@ -2,6 +2,8 @@
 
 import csv
 import json
+import signal
+import threading
 from dataclasses import fields
 from itertools import count
 from pathlib import Path
@@ -97,6 +99,24 @@ def test_the_same_seed_gives_the_same_file_and_another_seed_another(trained: Tra
     assert any(
         not torch.equal(other[name], value) for name, value in load_file(trained.path / "model.safetensors").items()
     )
+
+
+def test_a_run_in_another_thread_than_the_main_one_ends_as_any_other(trained: Trained, tmp_path: Path) -> None:
+    ends: list[object] = []
+
+    def carry_out() -> None:
+        try:
+            ends.append(train(trained.config, tmp_path / "run"))
+        except BaseException as error:
+            ends.append(error)
+
+    interrupts = signal.getsignal(signal.SIGINT)
+    thread = threading.Thread(target=carry_out)
+    thread.start()
+    thread.join(120)
+    assert ends == [trained.metrics]
+    assert signal.getsignal(signal.SIGINT) is interrupts
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == (trained.path / "model.safetensors").read_bytes()
 
 
 # The test split -----------------------------------------------------------------------------------------------

@@ -58,9 +58,9 @@ def run(args: Namespace) -> int:
     with progress_bar(console, "looking at the images") as progress:
         data = open_run_data(replace(config, data=args.data or config.data), progress)
     _refuse_other_classes(model, data)
-    if args.data is None and args.split != "val":
+    if args.split != "val" and (args.data is None or _same_place(args.data, config.data)):
         if args.split == "all":
-            raise ValueError("--split all would judge a model on what it learnt from: it goes with --data")
+            raise ValueError("--split all would judge a model on what it learnt from: it goes with --data of others")
         if not found.finished:
             raise ValueError(
                 f"{args.run} is not finished, so its model is not fixed and the test split stays closed: go on with it "
@@ -98,6 +98,13 @@ def _report(judgement: Judgement, model: PixPNet, data: DataSet, split: str) -> 
         taken = ", ".join(f"{count} for {model.class_names[other]}" for count, other in sorted(wrong, reverse=True)[:3])
         lines.append(f"{name:{width}s}  {accuracy:6.1%}" + (f"   taken: {taken}" if taken else ""))
     return "\n".join(lines) + "\n"
+
+
+def _same_place(one: str, two: str) -> bool:
+    from pixpnet.data import parse_spec
+
+    first, second = parse_spec(one), parse_spec(two)
+    return first.kind == second.kind and first.path.resolve() == second.path.resolve()
 
 
 def _refuse_other_classes(model: PixPNet, data: DataSet) -> None:

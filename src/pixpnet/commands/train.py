@@ -72,8 +72,9 @@ def complete(words: Sequence[str]) -> Sequence[str]:
         else:
             rest.append(word)
     if "--resume" in [word.partition("=")[0] for word in first]:
-        others = [word for word in (*first, *rest) if word.startswith("--") and not word.startswith("--resume")]
-        if set(others) - {"--own_code", "--help"}:
+        options = [word for word in (*first, *rest) if word.startswith("--") and not word.startswith("--resume")]
+        others = [word for word in options if word not in ("--own_code", "--help")]
+        if others:
             sys.stderr.write(
                 f"error: a run goes on as it began, so --resume takes no other options, and {others[0]} came: begin a "
                 "new run with --config RUN/config.yaml and what is to change\n"

@@ -42,7 +42,7 @@ class PooledLinear(nn.Module):
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """Logits."""
-        features: torch.Tensor = self.backbone(images.contiguous(memory_format=torch.channels_last))
+        features: torch.Tensor = self.backbone(images)
         return self.head(features.mean(dim=(-2, -1)))
 
 

@@ -37,7 +37,7 @@ class PooledLinear(nn.Module):
 
     def forward(self, images: torch.Tensor) -> "Logits":
         """Logits."""
-        features = self.backbone(images.contiguous(memory_format=torch.channels_last))
+        features = self.backbone(images)
         return Logits(self.head(features.float().mean(dim=(-2, -1))))
 
 
@@ -77,7 +77,7 @@ def train_linear(config: RunConfig, head_rate: float, out: Path) -> Judgement:
                 group["lr"] = group["full"] * rate_factor(whole, "joint", epoch + step / len(loader))
             with torch.autocast("cpu", torch.bfloat16, enabled=half):
                 with torch.set_grad_enabled(not warm):
-                    features = model.backbone(batch.images.contiguous(memory_format=torch.channels_last))
+                    features = model.backbone(batch.images)
                 logits = model.head(features.float().mean(dim=(-2, -1)))
             loss = nn.functional.cross_entropy(logits.float(), batch.labels)
             optimiser.zero_grad(set_to_none=True)

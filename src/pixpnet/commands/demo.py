@@ -1,6 +1,5 @@
 """``pixpnet demo``: the main job from start to end, with nothing at hand."""
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -89,9 +88,7 @@ def _train(folder: Path, seed: int) -> None:
     sys.stdout.flush()
     if Run(folder).finished:
         found = Run(folder).read_metrics()
-        say(
-            f"{folder} is there already, from an earlier demo: test accuracy {json.dumps(found['test']['accuracy'])}.\n"
-        )
+        say(f"{folder} is there already, from an earlier demo: test accuracy {found['test']['accuracy']:.1%}.\n")
         say(f"To train it again, remove {folder} or choose another --out.\n")
         return
     with display() as shown:

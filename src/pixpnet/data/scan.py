@@ -8,7 +8,6 @@ of a data set costs one `stat` per file.
 import hashlib
 import json
 import os
-import tempfile
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +24,7 @@ from pixpnet.data.errors import DataWarning, ImageError
 from pixpnet.data.reader import FileReader
 from pixpnet.data.resample import pixels_of
 from pixpnet.data.sample import Sample
+from pixpnet.whole_file import written_whole
 
 Progress = Callable[[int, int], None]
 
@@ -179,9 +179,8 @@ def _save(cache: Path, files: dict[str, tuple[list[int] | None, FileFacts]]) -> 
     }
     try:
         cache.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=cache.parent, delete=False, encoding="utf-8") as file:
-            json.dump(content, file)
-        Path(file.name).replace(cache)
+        with written_whole(cache) as temporary:
+            temporary.write_text(json.dumps(content), encoding="utf-8")
     except OSError as error:
         warnings.warn(
             f"the scan is not kept and will be repeated: {error}. Set PIXPNET_CACHE to a writable folder.",

@@ -78,7 +78,7 @@ class Backbone(nn.Module):
         """Runs the network up to the cut."""
         self._calls_seen = 0
         try:
-            output: Any = self.network(images)
+            output: Any = self.network(images.contiguous(memory_format=torch.channels_last))
         except _Reached as reached:
             output = reached.output
         if self._part:

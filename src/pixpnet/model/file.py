@@ -5,13 +5,10 @@ is a name in the zoo. A person's own code is only called when the caller allows 
 """
 
 import json
-import os
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -24,6 +21,7 @@ from pixpnet.model.network import PixPNet
 from pixpnet.model.origin import Origin
 from pixpnet.recipe import Architecture
 from pixpnet.records import BadRecord, from_plain, to_plain
+from pixpnet.whole_file import written_whole
 
 MODEL_FILE = "model.safetensors"
 PROTOTYPES_FILE = "prototypes.json"
@@ -219,27 +217,3 @@ def _build(card: Card, file: Path, own_code: bool) -> PixPNet:
         raise ModelFileError(f"the network that {file} describes cannot be built: {error}") from error
     model.origins = card.origins
     return model
-
-
-@contextmanager
-def written_whole(path: Path) -> Iterator[Path]:
-    """A temporary file beside `path` that takes its place when all went well, and vanishes when not.
-
-    The bytes are on the disk before the name is, so that a crash leaves the old file or the new one.
-    """
-    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", suffix=".part", delete=False) as file:
-        temporary = Path(file.name)
-    try:
-        yield temporary
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current

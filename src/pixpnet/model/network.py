@@ -84,7 +84,7 @@ class PixPNet(nn.Module):
 
     def embed(self, images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch dim rows cols"]:
         """The embedded patches of normalised images, Z = f(x)."""
-        embeddings: Tensor = self.add_on(self.backbone(images.contiguous(memory_format=torch.channels_last)))
+        embeddings: Tensor = self.add_on(self.backbone(images))
         return embeddings
 
     def compare(self, embeddings: Float[Tensor, "batch dim rows cols"]) -> Output:

@@ -3,8 +3,8 @@
 import pytorch_lightning as pl
 from pytorch_lightning.callbacks import Checkpoint
 
-from pixpnet.model.file import written_whole
 from pixpnet.training.run import Run
+from pixpnet.whole_file import written_whole
 
 
 class LastEpoch(Checkpoint):

@@ -10,9 +10,9 @@ from PIL import Image
 from torch import Tensor
 
 from pixpnet.data import DataSet, Preprocessing, preprocess
+from pixpnet.data.scan import Progress
 from pixpnet.model import Origin, PixPNet
-from pixpnet.model.file import written_whole
-from pixpnet.training.judging import Progress
+from pixpnet.whole_file import written_whole
 
 
 def write_crops(model: PixPNet, data: DataSet, folder: Path, progress: Progress | None = None) -> None:

@@ -3,7 +3,8 @@
 import hashlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from math import isfinite
 from typing import Any
 
@@ -76,7 +77,7 @@ class Fitting(pl.LightningModule):
         """Augmented batches; each process gets its share of every batch."""
         what, world = self.material, self.trainer.world_size
         share = max(1, what.loading.batch_size // world)
-        loading = Loading(share, what.loading.workers, what.loading.cache_bytes, what.loading.drop_last)
+        loading = replace(what.loading, batch_size=share)
         return training_loader(
             what.data, what.preprocessing, what.augmentation, loading, self.seed, self.global_rank, world
         )
@@ -150,7 +151,7 @@ class Fitting(pl.LightningModule):
         return loss.total
 
     def _pretraining_step(self, batch: Batch, step: int) -> torch.Tensor:
-        features = self.model.backbone(batch.images.contiguous(memory_format=torch.channels_last))
+        features = self.model.backbone(batch.images)
         logits = self.pooled(features.amax(dim=(-2, -1)).float())
         loss = F.cross_entropy(logits.float(), batch.labels)
         nothing = torch.zeros((), device=self.device)
@@ -160,7 +161,7 @@ class Fitting(pl.LightningModule):
     def _forward(self, images: torch.Tensor) -> Output:
         learning = LEARNING[self.epoch.stage]
         with torch.set_grad_enabled("backbone" in learning):
-            features = self.model.backbone(images.contiguous(memory_format=torch.channels_last))
+            features = self.model.backbone(images)
         with torch.set_grad_enabled("prototypes" in learning):
             matches = self.model.prototype_layer(self.model.add_on(features))
         return Output(self.model.head(matches.scores), matches)
@@ -219,7 +220,7 @@ class Fitting(pl.LightningModule):
                 entries,
                 self.recipe.replacement,
                 self.device,
-                lambda done, total: self._busy("replacement", done, total),
+                partial(self._busy, "replacement"),
             )
             self.taken_from = tuple(origin.image for origin in origins)
             moved = sum(origin.distance for origin in origins) / len(origins)
@@ -265,7 +266,7 @@ class Fitting(pl.LightningModule):
             self.model.num_classes,
             self._plain_batches(self.material.data.val),
             self.device,
-            lambda done, total: self._busy(task, done, total),
+            partial(self._busy, task),
             together=True,
         )
 

@@ -2,7 +2,7 @@
 
 import pixpnet._torchvision  # noqa: F401  isort: skip  before torchmetrics imports torchvision
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import sqrt
@@ -15,10 +15,9 @@ from torchmetrics import MeanMetric
 from torchmetrics.classification import MulticlassConfusionMatrix
 
 from pixpnet.data import Batch
+from pixpnet.data.scan import Progress
 
 T = TypeVar("T")
-# Told how many of how many batches are done.
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,11 @@ from torch import Tensor
 
 from pixpnet.box import Box
 from pixpnet.data import Batch, Entry
+from pixpnet.data.scan import Progress
 from pixpnet.model import Origin, PixPNet
 from pixpnet.model.origin import Matrix
 from pixpnet.recipe import Replacement
-from pixpnet.training.judging import Progress, batch_count, evaluating
+from pixpnet.training.judging import batch_count, evaluating
 
 Unique = Literal["image", "patch", "none"]
 _NOBODY = -1
@@ -177,6 +178,10 @@ class _Patches:
         """The same change to every tensor."""
         return _Patches(*(change(getattr(self, part.name)) for part in fields(self)))
 
+    def of(self, protos: Int64[Tensor, " chosen"]) -> "_Patches":
+        """Those of some of the prototypes."""
+        return self.each(lambda tensor: tensor[protos])
+
     def nearest(self, count: int) -> "_Patches":
         """The nearest of each prototype, nearest first; ties go to the earlier image, then to the earlier cell."""
         order = self.cells.argsort(dim=1, stable=True)
@@ -244,7 +249,7 @@ class _Candidates:
                 vectors=self._cut_out(embeddings, at, found_cells),
             )
             rows = self.own[label]
-            best = _together([self.patches.each(lambda tensor: tensor[rows]), found]).nearest(self.kept)  # noqa: B023
+            best = _together([self.patches.of(rows), found]).nearest(self.kept)
             for part in fields(best):
                 getattr(self.patches, part.name)[rows] = getattr(best, part.name)
 
@@ -262,13 +267,14 @@ class _Candidates:
         """What all processes found; every one of them ends with the same."""
         if not (dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1):
             return self.patches
-        parts = []
-        for part in fields(self.patches):
-            mine = getattr(self.patches, part.name).to(device)
+
+        def of_all(tensor: Tensor) -> Tensor:
+            mine = tensor.to(device)
             everything = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
             dist.all_gather(everything, mine)
-            parts.append(torch.cat(everything, dim=1).cpu())
-        return _Patches(*parts).nearest(self.kept)
+            return torch.cat(everything, dim=1).cpu()
+
+        return self.patches.each(of_all).nearest(self.kept)
 
 
 def _put_in_place(

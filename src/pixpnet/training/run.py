@@ -27,8 +27,9 @@ from torch import Tensor
 
 from pixpnet.config import RunConfig, config_text, read_config
 from pixpnet.model import PixPNet
-from pixpnet.model.file import MODEL_FILE, PROTOTYPES_FILE, prototypes_listing, written_whole
+from pixpnet.model.file import MODEL_FILE, PROTOTYPES_FILE, prototypes_listing
 from pixpnet.records import to_plain
+from pixpnet.whole_file import written_whole
 
 
 class RunError(ValueError):

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from pixpnet import zoo
 from pixpnet.config import RunConfig, TrainerOptions
 from pixpnet.data import DataOptions, DataSet, DrawnBirds, Entry, Loading, open_data, plain_loader, record_in
 from pixpnet.data.reader import CachedReader, WithoutMasks
+from pixpnet.data.scan import Progress
 from pixpnet.model import PixPNet
 from pixpnet.model.build import build_backbone, build_model
 from pixpnet.model.file import backbone_in
@@ -29,7 +31,7 @@ from pixpnet.model.weights import read_state
 from pixpnet.training.checkpoint import LastEpoch
 from pixpnet.training.crops import write_crops
 from pixpnet.training.fitting import Fitting, Material
-from pixpnet.training.judging import Judgement, Progress, evaluating, judge
+from pixpnet.training.judging import Judgement, evaluating, judge
 from pixpnet.training.run import Run, RunError
 from pixpnet.training.watching import Nobody, Watcher
 
@@ -217,15 +219,14 @@ def _finish(fitting: Fitting, config: RunConfig, data: DataSet, device: torch.de
     # Own code was allowed for the name in the configuration, and for no other.
     model = PixPNet.load(run.path, own_code=backbone_in(run.path) == config.backbone)
     chosen = [line for line in fitting.lines if line.best][-1]
-    write_crops(model, data, run.crops, lambda done, total: watcher.busy("pictures of prototypes", done, total))
+    write_crops(model, data, run.crops, partial(watcher.busy, "pictures of prototypes"))
 
     before = copy.deepcopy(model)
     before.load_state_dict(read_state(run.learnt), strict=False)
 
     def judged(which: PixPNet, entries: tuple[Entry, ...], task: str) -> Judgement:
         batches = plain_loader(data, entries, model.preprocessing, material.loading)
-        progress = lambda done, total: watcher.busy(task, done, total)  # noqa: E731
-        return judge(which.to(device), model.num_classes, batches, device, progress)
+        return judge(which.to(device), model.num_classes, batches, device, partial(watcher.busy, task))
 
     test = test_before = None
     if config.judge_on_test and len(data.test):

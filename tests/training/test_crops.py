@@ -5,9 +5,9 @@ import torch
 from PIL import Image
 
 from pixpnet.box import Box
-from pixpnet.data import Preprocessing, open_data, preprocess
+from pixpnet.data import Preprocessing, open_data, preprocess, to_uint8
 from pixpnet.model import Origin, PixPNet
-from pixpnet.training.crops import crop, to_uint8
+from pixpnet.training.crops import crop
 from tests.training.conftest import Trained
 
 
@@ -46,7 +46,9 @@ def test_a_normalised_image_is_shown_as_it_was() -> None:
 def test_the_pictures_of_a_run_are_cut_from_its_training_images(trained: Trained) -> None:
     model, data = PixPNet.load(trained.path), open_data(trained.config.data)
     assert model.origins is not None
-    assert len(model.origins) == len(list((trained.path / "prototypes").iterdir())) == 6
+    folder = trained.path / "prototypes"
+    assert len(model.origins) == len(list(folder.glob("*.png"))) == len(list(folder.glob("*.jpg"))) == 6
+    assert (model.pictures, len(list(folder.iterdir()))) == (folder, 12)
     entries = {entry.id: entry for entry in data.train}
     how = model.preprocessing
     for origin in model.origins:

@@ -11,7 +11,7 @@ from pixpnet.data.errors import BadFilesError, DataError, DataWarning, ImageErro
 from pixpnet.data.fused import augment
 from pixpnet.data.loader import EpochSampler, Loading, ViewKey, plain_loader, training_loader
 from pixpnet.data.locked import LockedSplit, Opening, record_in
-from pixpnet.data.preprocessing import Preprocessing, preprocess
+from pixpnet.data.preprocessing import Preprocessing, preprocess, to_uint8
 from pixpnet.data.reader import read_sample
 from pixpnet.data.registry import DataSpec, guess_spec, open_data, parse_spec
 from pixpnet.data.sample import Sample
@@ -63,6 +63,7 @@ __all__ = [
     "step_by_step",
     "stock_pipeline",
     "take",
+    "to_uint8",
     "training_loader",
     "view_generator",
 ]

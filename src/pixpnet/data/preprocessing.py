@@ -7,6 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+import numpy as np
+import torch
+from jaxtyping import Float, UInt8
+from torch import Tensor
+
 from pixpnet.data import homography
 from pixpnet.data.homography import Matrix
 from pixpnet.data.resample import resampled
@@ -120,6 +125,18 @@ def preprocess(sample: Sample, preprocessing: Preprocessing) -> Sample:
     left, top = round((width - preprocessing.crop) / 2), round((height - preprocessing.crop) / 2)
     to_pixel = crop_to_pixel(left, top, preprocessing) @ source_to_resized(sample.size, preprocessing)
     return resampled(sample, to_pixel, preprocessing.size, preprocessing.mean, preprocessing.std)
+
+
+def to_uint8(
+    image: Float[Tensor, "3 height width"], preprocessing: Preprocessing
+) -> UInt8[np.ndarray, "height width 3"]:
+    """A normalised image as a person sees it."""
+    shape = (3, 1, 1)
+    mean, std = (torch.tensor(values).reshape(shape) for values in (preprocessing.mean, preprocessing.std))
+    shown: UInt8[np.ndarray, "height width 3"] = (
+        ((image.cpu() * std + mean) * 255).round().clamp(0, 255).to(torch.uint8).permute(1, 2, 0).contiguous().numpy()
+    )
+    return shown
 
 
 def _channels(values: object) -> Channels:

@@ -4,7 +4,7 @@ from pixpnet.model.backbone import Backbone, CutError, FieldWarning
 from pixpnet.model.file import ModelFileError
 from pixpnet.model.heads import ClassSum, Linear, OwnClass
 from pixpnet.model.network import Output, PixPNet
-from pixpnet.model.origin import Origin
+from pixpnet.model.origin import Origin, picture_name
 from pixpnet.model.prototypes import Matches, PrototypeLayer
 from pixpnet.model.weights import WeightsError, load_weights
 
@@ -23,4 +23,5 @@ __all__ = [
     "PrototypeLayer",
     "WeightsError",
     "load_weights",
+    "picture_name",
 ]

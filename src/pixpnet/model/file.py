@@ -25,6 +25,7 @@ from pixpnet.whole_file import written_whole
 
 MODEL_FILE = "model.safetensors"
 PROTOTYPES_FILE = "prototypes.json"
+PICTURES_FOLDER = "prototypes"
 FORMAT = 1
 _CARD = "pixpnet"
 # Cutting a backbone runs it once on an image of the card's size: a damaged card must not take all the memory there is.
@@ -104,6 +105,8 @@ def load_model(path: Path, own_code: bool = False) -> PixPNet:
         raise ModelFileError(f"the tensors in {file} do not fit its card: {error}") from error
     if not all(tensor.isfinite().all() for tensor in model.state_dict().values()):
         raise ModelFileError(f"{file} holds numbers that are not finite")
+    pictures = file.parent / PICTURES_FOLDER
+    model.pictures = pictures if pictures.is_dir() else None
     return model.eval()
 
 

@@ -40,6 +40,7 @@ class PixPNet(nn.Module):
         class_names: for people; logits are in their order.
         preprocessing: from a file to what the network expects.
         origins: the training patch of each prototype; None as long as prototypes are not patches.
+        pictures: the folder of its prototypes' pictures, where it was read from a run (`picture_name`); may be None.
 
     Example:
         >>> from pixpnet import zoo
@@ -71,6 +72,7 @@ class PixPNet(nn.Module):
         self.class_names = tuple(class_names)
         self.preprocessing = preprocessing
         self.origins: tuple[Origin, ...] | None = None
+        self.pictures: Path | None = None
         self.backbone = backbone
         self.add_on = build_add_on(backbone.channels, architecture).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.prototype_layer = PrototypeLayer(len(labels), architecture)

@@ -40,3 +40,12 @@ class Origin:
             return None
         tops, lefts, bottoms, rights = zip(*self.boxes, strict=True)
         return Box(min(tops), min(lefts), max(bottoms), max(rights))
+
+
+def picture_name(prototype: int, count: int) -> str:
+    """The name, without its ending, of a prototype's pictures in a run's folder `prototypes`.
+
+    >>> picture_name(7, 120)
+    '007'
+    """
+    return f"{prototype:0{len(str(count))}d}"

@@ -1,24 +1,27 @@
-"""Pictures of prototypes: what each one's cell saw of its training image."""
+"""Pictures of prototypes: what each one's cell saw of its training image, and that image as the network saw it."""
 
 from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
-import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import UInt8
 from PIL import Image
 from torch import Tensor
 
-from pixpnet.data import DataSet, Preprocessing, preprocess
+from pixpnet.data import DataSet, preprocess, to_uint8
 from pixpnet.data.scan import Progress
-from pixpnet.model import Origin, PixPNet
+from pixpnet.model import Origin, PixPNet, picture_name
 from pixpnet.whole_file import written_whole
+
+# Of the whole image, which is for people; the field itself is kept without loss.
+_QUALITY = 92
 
 
 def write_crops(model: PixPNet, data: DataSet, folder: Path, progress: Progress | None = None) -> None:
-    """Writes `000.png`, `001.png`, ... : for each prototype the exact field of its origin, the rest transparent.
+    """Writes two pictures of each prototype, so that a run can be looked at where its data set is not at hand.
 
-    The names have as many digits as the number of prototypes.
+    `000.png` is the exact field of its origin, the rest transparent; `000.jpg` is the whole training image in the
+    network's pixels. The names have as many digits as the number of prototypes (`picture_name`).
 
     Raises:
         ValueError: if the model's prototypes are not patches.
@@ -30,13 +33,15 @@ def write_crops(model: PixPNet, data: DataSet, folder: Path, progress: Progress 
     by_image: dict[str, list[Origin]] = defaultdict(list)
     for origin in model.origins:
         by_image[origin.image].append(origin)
-    digits = len(str(len(model.origins)))
     for done, (image, origins) in enumerate(by_image.items(), start=1):
         sample = preprocess(data.reader(entries[image]), model.preprocessing)
         pixels = to_uint8(sample.image.as_subclass(Tensor), model.preprocessing)
         for origin in origins:
-            with written_whole(folder / f"{origin.prototype:0{digits}d}.png") as temporary:
+            name = picture_name(origin.prototype, len(model.origins))
+            with written_whole(folder / f"{name}.png") as temporary:
                 crop(pixels, origin).save(temporary, format="png")
+            with written_whole(folder / f"{name}.jpg") as temporary:
+                Image.fromarray(pixels).save(temporary, format="jpeg", quality=_QUALITY)
         if progress is not None:
             progress(done, len(by_image))
 
@@ -51,15 +56,3 @@ def crop(pixels: UInt8[np.ndarray, "height width 3"], origin: Origin) -> Image.I
         seen[y0:y1, x0:x1] = 255
     y0, x0, y1, x1 = hull
     return Image.fromarray(np.dstack([pixels, seen])[y0:y1, x0:x1], "RGBA")
-
-
-def to_uint8(
-    image: Float[Tensor, "3 height width"], preprocessing: Preprocessing
-) -> UInt8[np.ndarray, "height width 3"]:
-    """A normalised image as a person sees it."""
-    shape = (3, 1, 1)
-    mean, std = (torch.tensor(values).reshape(shape) for values in (preprocessing.mean, preprocessing.std))
-    shown: UInt8[np.ndarray, "height width 3"] = (
-        ((image.cpu() * std + mean) * 255).round().clamp(0, 255).to(torch.uint8).permute(1, 2, 0).contiguous().numpy()
-    )
-    return shown

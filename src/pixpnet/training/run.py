@@ -4,7 +4,7 @@
 config.yaml         everything that decided the run; `pixpnet train --config` takes it
 model.safetensors   the best model so far, by validation after replacement, with all that it needs to answer
 prototypes.json     for each prototype: class, source image, cell, exact field, distance
-prototypes/         a picture of each prototype: what its cell saw
+prototypes/         two pictures of each prototype: what its cell saw (.png), and the training image around it (.jpg)
 metrics.json        accuracies of the model that was chosen
 log.csv             one line for each epoch
 openings.jsonl      one line for each time the test split was opened
@@ -27,7 +27,7 @@ from torch import Tensor
 
 from pixpnet.config import RunConfig, config_text, read_config
 from pixpnet.model import PixPNet
-from pixpnet.model.file import MODEL_FILE, PROTOTYPES_FILE, prototypes_listing
+from pixpnet.model.file import MODEL_FILE, PICTURES_FOLDER, PROTOTYPES_FILE, prototypes_listing
 from pixpnet.records import to_plain
 from pixpnet.whole_file import written_whole
 
@@ -125,7 +125,7 @@ class Run:
     @property
     def crops(self) -> Path:
         """Pictures of the prototypes."""
-        return self.path / "prototypes"
+        return self.path / PICTURES_FOLDER
 
     @property
     def finished(self) -> bool:

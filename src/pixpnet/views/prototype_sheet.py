@@ -7,7 +7,7 @@ from textwrap import fill
 from matplotlib.figure import Figure
 from PIL import Image
 
-from pixpnet.model import Origin
+from pixpnet.model import Origin, picture_name
 
 _CELL_INCHES = 0.95
 _LARGEST = 24
@@ -27,7 +27,6 @@ def prototype_sheet(class_names: Sequence[str], origins: Sequence[Origin], crops
     shown = range(min(len(class_names), _LARGEST))
     columns = [[origin.prototype for origin in origins if origin.label == label] for label in shown]
     rows = max(map(len, columns))
-    digits = len(str(len(origins)))
     figure = Figure(figsize=(_CELL_INCHES * len(columns), _CELL_INCHES * rows + 0.6), layout="constrained")
     axes = figure.subplots(rows, len(columns), squeeze=False)
     side = max((max(box.y1 - box.y0, box.x1 - box.x0) for o in origins if (box := o.hull) is not None), default=1)
@@ -37,7 +36,7 @@ def prototype_sheet(class_names: Sequence[str], origins: Sequence[Origin], crops
             axis = axes[down, across]
             axis.set_axis_off()
             if down < len(prototypes):
-                with Image.open(crops / f"{prototypes[down]:0{digits}d}.png") as picture:
+                with Image.open(crops / f"{picture_name(prototypes[down], len(origins))}.png") as picture:
                     axis.imshow(picture.convert("RGBA"), interpolation="nearest")
                 # One scale for all, so that a field that the border clips looks clipped.
                 axis.set_xlim(0, side)

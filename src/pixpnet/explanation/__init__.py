@@ -1,0 +1,1 @@
+"""Why the model answered as it did, and the proof of it."""

@@ -1,0 +1,174 @@
+"""The explanation of one answer: a frozen record that every view renders, and that turns into JSON and back.
+
+Regions are disjoint half-open boxes in the `pixel` frame (the network's input); `Explanation.in_source` takes them to
+the `source` frame (the file). A claim is about one *cell*: its similarity depends on the pixels of its region and on
+nothing else. The maximum over cells, the score, may move when other pixels change, because another cell may win.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pixpnet.box import Box
+from pixpnet.model import Origin
+
+Matrix = tuple[float, float, float, float, float, float, float, float, float]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What changing every pixel outside a region did to one cell.
+
+    Attributes:
+        region: the pixels that were kept.
+        largest_deviation: of the cell's similarity, over all draws; 0 means bit for bit the same.
+        largest_distance_deviation: of the cell's distance, which is what the tolerance is about: the similarity has its
+            pole at distance 0 and makes a rounding error of the distance look large there.
+        passed: whether the distance stayed within the tolerance.
+    """
+
+    region: tuple[Box, ...]
+    largest_deviation: float
+    largest_distance_deviation: float
+    passed: bool
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The test of a term's claim: the network is run on changed images, and nobody asks how fields are computed.
+
+    Attributes:
+        draws: how many changed images; a third each with noise, one colour, and another picture around the region.
+        seed: of the draws.
+        tolerance: how far the distance may move, for float error.
+        field: the exact field, everything outside changed.
+        upsampling: the same for the box that upsampling of the similarity map would draw.
+        inside: how far the cell's similarity moved at most when the pixels of the field were changed instead.
+        score_outside: how far the score, the maximum over cells, moved at most when everything outside the field was
+            changed; it may, because another cell may win.
+    """
+
+    draws: int
+    seed: int
+    tolerance: float
+    field: Trial
+    upsampling: Trial
+    inside: float
+    score_outside: float
+
+    @property
+    def passed(self) -> bool:
+        """Whether the claim about the field held."""
+        return self.field.passed
+
+
+@dataclass(frozen=True)
+class Term:
+    """One addend of a logit: this part of the image looks like that part of a training image.
+
+    Attributes:
+        prototype: its number.
+        label: the prototype's own class.
+        class_name: of that class.
+        weight: what the head multiplies the score with.
+        score: similarity of the prototype to its most similar patch in this image.
+        distance: to that patch.
+        contribution: weight x score.
+        cell: row and column of the patch (of its top left cell).
+        region: the pixels that the patch sees, exactly; empty where it sees only padding.
+        origin: the training patch that the prototype is; None where prototypes are not patches.
+        crop: file that shows what the prototype's own cell saw, where there is one.
+        picture: file that shows the training image around it, where there is one.
+        proof: the test of the claim, after `prove`.
+    """
+
+    prototype: int
+    label: int
+    class_name: str
+    weight: float
+    score: float
+    distance: float
+    contribution: float
+    cell: tuple[int, int]
+    region: tuple[Box, ...]
+    origin: Origin | None
+    crop: str | None
+    picture: str | None
+    proof: Proof | None = None
+
+
+@dataclass(frozen=True)
+class ClassExplanation:
+    """Why a class got its logit: ``logit = sum of the terms' contributions + rest``.
+
+    Attributes:
+        label: of the class.
+        class_name: for people.
+        logit: what the head computed.
+        share: softmax of the logits, no calibrated probability.
+        terms: the largest contributions, by absolute value, largest first; with the class sum all of them.
+        rest: sum of the contributions that are not listed.
+        rest_terms: how many those are.
+    """
+
+    label: int
+    class_name: str
+    logit: float
+    share: float
+    terms: tuple[Term, ...]
+    rest: float
+    rest_terms: int
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What the cells of the model can see of an image of this size.
+
+    Attributes:
+        cells: rows and columns of patches.
+        mean_fraction: mean share of the pixels that a patch sees, 0 to 1.
+        max_fraction: largest share.
+        everything: share of the patches that see the whole image.
+    """
+
+    cells: tuple[int, int]
+    mean_fraction: float
+    max_fraction: float
+    everything: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why the model answered as it did for one image.
+
+    Attributes:
+        image: the file or a name.
+        size: height and width in the `pixel` frame.
+        source_size: height and width of the file, upright.
+        to_source: from the `pixel` frame to the `source` frame, a 3 x 3 matrix row by row.
+        pixels: the image as the network saw it, RGB, row by row.
+        class_names: all classes of the model.
+        logits: of all classes, in that order.
+        classes: explained classes: the predicted one, then those asked for, or the runner-up.
+        head: which head made the logits (class_sum, linear, frozen, own_class).
+        explanation_size: how many terms a person must read for one class: positive ones, and positive and negative.
+        sight: what the cells can see.
+        model: what the model is, in a few words (backbone @ layer).
+    """
+
+    image: str
+    size: tuple[int, int]
+    source_size: tuple[int, int]
+    to_source: Matrix
+    pixels: bytes
+    class_names: tuple[str, ...]
+    logits: tuple[float, ...]
+    classes: tuple[ClassExplanation, ...]
+    head: Literal["class_sum", "linear", "frozen", "own_class"]
+    explanation_size: tuple[int, int]
+    sight: Sight
+    model: str
+
+    @property
+    def predicted(self) -> ClassExplanation:
+        """The class with the largest logit."""
+        return self.classes[0]

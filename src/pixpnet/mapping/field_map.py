@@ -51,7 +51,7 @@ by_flat_field: PixelMapping = partial(by_field, gaussian=False)
 
 @dataclass(frozen=True)
 class BoxPainter:
-    """Alg. 2 box by box, for fields that are no products; several prototypes at once."""
+    """Alg. 2 box by box, for fields that are no products and for other devices; several prototypes at once."""
 
     boxes: tuple[tuple[int, int, Box], ...]
     size: tuple[int, int]
@@ -93,7 +93,8 @@ class _Known:
     def painter(self, seen: Field, gaussian: bool, like: Tensor) -> Painter:
         key = (gaussian, like.dtype, like.device)
         if key not in self.painters:
-            self.painters[key] = SeparablePainter.of(seen, gaussian, like) or BoxPainter.of(seen, gaussian)
+            separable = SeparablePainter.of(seen, gaussian, like) if like.device.type == "cpu" else None
+            self.painters[key] = separable or BoxPainter.of(seen, gaussian)
         return self.painters[key]
 
     def region(self, seen: Field, cell: tuple[int, int]) -> tuple[Box, ...]:

@@ -1,18 +1,20 @@
 """Heat maps of fields that are products of rows and columns, as those of convolutions and pooling are.
 
 The map of App. D is a maximum over cells and boxes of s x T, and T over a box of h x w pixels is a product of a
-function of y and one of x, both with sigma = max(h, w). Where h >= w, sigma is h, whatever the column: for a row of cells the
-maximum over its columns can be taken first, on single lines of pixels,
+function of y and one of x, both with sigma = max(h, w). Where h >= w, sigma is h, whatever the column: for a row of
+cells the maximum over its columns can be taken first, on single lines of pixels,
 
     max over (r, c) of s_rc T_r(y) T_c(x)  =  max over r of T_r(y) ( max over c of s_rc T_c(x) )        for s >= 0,
 
 and the boxes that are wider than high are the same with rows and columns exchanged. So a map costs one product of two
 lines for each row and for each column of cells, not one for each cell, and nothing is approximated.
+
+The outer maximum is a matrix product with "max" for "plus", and torch has one that makes no temporary tensors and skips
+zeros: ``torch.sparse.mm(..., reduce="amax")``. It runs on the CPU only.
 """
 
-from collections.abc import Iterator
+import warnings
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import torch
@@ -23,8 +25,7 @@ from pixpnet.fields import Field
 from pixpnet.fields.bits import runs
 from pixpnet.mapping.gaussian import squared_offsets
 
-# Pixel rows that are painted at once, and numbers in a temporary tensor: what fits into a processor's cache.
-_BAND = 32
+# Numbers in a temporary tensor; decides how many prototypes are painted at once.
 _NUMBERS = 2**20
 
 
@@ -47,64 +48,69 @@ class Bundle:
         return (maps[:, self.cells, :, None] * self.across).amax(dim=2)
 
 
-@dataclass(frozen=True)
-class Band:
-    """Neighbouring rows of pixels and the bundles that are seen there."""
-
-    y0: int
-    y1: int
-    rows: Int64[Tensor, " row_bundles"]
-    cols: Int64[Tensor, " col_bundles"]
-    down: Float[Tensor, "row_bundles band 1"]
-    across: Float[Tensor, "col_bundles 1 width"]
-
-
 class SeparablePainter:
-    """Paints the maps of one field, whose geometry it has worked out beforehand."""
+    """Paints the maps of one field, whose geometry it has worked out beforehand.
+
+    A row of pixels y is a row of the sparse matrix. It holds the Gaussians T_r(y) of the rows of cells that see y, to
+    be multiplied with their profiles along x, and the profiles at y of columns of cells, to be multiplied with T_c(x).
+    """
 
     def __init__(self, by_row: Bundle, by_col: Bundle, size: tuple[int, int]) -> None:
         self.size = size
         self.by_row, self.by_col = by_row, by_col
-        self.bands = list(_bands(by_row, by_col, size[0]))
-        painted = max(
-            ((band.y1 - band.y0) * size[1] * max(len(band.rows), len(band.cols)) for band in self.bands), default=1
-        )
-        # So many prototypes at once keep temporary tensors small.
-        self.together = max(1, _NUMBERS // max(painted, by_row.across.numel(), by_col.across.numel(), 1))
+        self.together = max(1, _NUMBERS // max(by_row.across.numel(), by_col.across.numel(), 1))
+        rows, cols = len(by_row.cells), len(by_col.cells)
+        # Columns of the matrix: first the columns of cells, which all prototypes share, then the rows of cells.
+        values = torch.cat([by_col.across.new_zeros(cols, size[0]), by_row.along]).T
+        seen = torch.cat([(by_col.across > 0).any(dim=1), by_row.along > 0]).T
+        y, bundle = seen.nonzero(as_tuple=True)
+        self.values = values[seen]
+        self.profiled = (bundle < cols).nonzero().flatten()
+        self.profile_places = (bundle * size[0] + y)[self.profiled]
+        # The same once more for every further prototype, with rows of cells of its own.
+        numbers = torch.arange(self.together)[:, None]
+        self.columns = bundle + numbers * rows * (bundle >= cols)
+        ends = seen.sum(dim=1).cumsum(dim=0)
+        self.starts = torch.cat([ends.new_zeros(1), (ends + numbers * len(y)).flatten()])
+        with warnings.catch_warnings():
+            # Torch says once in a process that its sparse matrices are in beta. The tests hold them to Alg. 2.
+            warnings.simplefilter("ignore", UserWarning)
+            torch.eye(1).to_sparse_csr()
 
     @classmethod
     def of(cls, field: Field, gaussian: bool, like: Tensor) -> "SeparablePainter | None":
-        """The painter of a field, or None if that is no product; numbers of the type and on the device of ``like``."""
+        """The painter of a field, for numbers of the type of ``like``; None if the field is no product."""
         sets = field.separated()
         if sets is None:
             return None
         down, across = (_Strips.of(members) for members in sets)
-        governs = (
-            down.lengths[:, None] >= across.lengths
-            if gaussian
-            else np.ones((len(down.lengths), len(across.lengths)), bool)
-        )
-        by_row = _bundle(down, across, governs, gaussian, like)
-        by_col = _bundle(across, down, ~governs.T, gaussian, like)
+        # Without a Gaussian there is no sigma, and rows can lead everywhere.
+        leads = down.lengths[:, None] >= (across.lengths if gaussian else np.zeros_like(across.lengths))
+        by_row = _bundle(down, across, leads, gaussian, like)
+        by_col = _bundle(across, down, ~leads.T, gaussian, like)
         return cls(by_row, by_col, (sets[0].shape[1], sets[1].shape[1]))
 
     def paint(self, maps: Float[Tensor, "protos rows cols"]) -> Float[Tensor, "protos height width"]:
         """Maxima over cells of similarity x Gaussian; similarities are 0 or more."""
-        painted = maps.new_zeros(len(maps), *self.size)
-        for first in range(0, len(maps), self.together):
-            self._paint(maps[first : first + self.together], painted[first : first + self.together])
+        painted = maps.new_empty(len(maps), *self.size)
+        for part, similarities in zip(painted.split(self.together), maps.split(self.together), strict=True):
+            part.copy_(self._paint(similarities))
         return painted
 
-    def _paint(self, maps: Tensor, painted: Tensor) -> None:
-        from_rows = self.by_row.profiles(maps)
-        from_cols = self.by_col.profiles(maps.mT)
-        for band in self.bands:
-            part = painted[:, band.y0 : band.y1]
-            if len(band.rows):
-                torch.amax(from_rows[:, band.rows, None] * band.down, dim=1, out=part)
-            if len(band.cols):
-                seen = (from_cols[:, band.cols, band.y0 : band.y1, None] * band.across).amax(dim=1)
-                torch.maximum(part, seen, out=part)
+    def _paint(self, maps: Float[Tensor, "protos rows cols"]) -> Float[Tensor, "protos height width"]:
+        count = len(maps)
+        values = self.values.repeat(count, 1)
+        values[:, self.profiled] = self.by_col.profiles(maps.mT).flatten(1)[:, self.profile_places]
+        lines = torch.cat([self.by_col.along, self.by_row.profiles(maps).flatten(0, 1)])
+        matrix = torch.sparse_csr_tensor(
+            self.starts[: count * self.size[0] + 1],
+            self.columns[:count].flatten(),
+            values.flatten(),
+            (count * self.size[0], len(lines)),
+            check_invariants=False,
+        )
+        painted: Tensor = torch.sparse.mm(matrix, lines, reduce="amax")
+        return painted.view(count, *self.size)
 
 
 @dataclass(frozen=True)
@@ -157,17 +163,3 @@ def _bundle(
 def _spread(squares: Float64[np.ndarray, "*shape"], sigma: float) -> Float64[np.ndarray, "*shape"]:
     """The Gaussian, 0 where the distance is infinite, whatever sigma."""
     return np.where(np.isfinite(squares), np.exp(-np.nan_to_num(squares, posinf=0) / (2 * sigma**2)), 0)
-
-
-def _bands(by_row: Bundle, by_col: Bundle, height: int) -> Iterator[Band]:
-    """Cuts the image where the hull of a row of cells begins or ends, and into bands of `_BAND` rows at most."""
-    rows_see = by_row.along > 0
-    cols_see = (by_col.across > 0).any(dim=1)
-    edges = {0, height, *range(0, height, _BAND)}
-    for line in rows_see.cpu().numpy():
-        seen = np.flatnonzero(line)
-        edges |= {int(seen[0]), int(seen[-1]) + 1}
-    for y0, y1 in pairwise(sorted(edges)):
-        rows = rows_see[:, y0:y1].any(dim=1).nonzero().flatten()
-        cols = cols_see[:, y0:y1].any(dim=1).nonzero().flatten()
-        yield Band(y0, y1, rows, cols, by_row.along[rows, y0:y1, None], by_col.along[cols, None])

@@ -4,8 +4,8 @@
 
 120 prototypes of 12 classes with made up origins and pictures, random weights (the speed does not depend on them), one
 thread, processor time, the contestants in turns on one image after the other, so that a busy machine slows both alike.
-Medians of ratios are shown. The image is preprocessed: reading a file is no part of either. The first explanations, which
-find regions that nobody asked for before, and the trace of the field, once for each size, are measured apart.
+Medians of ratios are shown. The image is preprocessed: reading a file is no part of either. The first explanations,
+which find regions that nobody asked for before, and the trace of the field, once for each size, are measured apart.
 """
 
 import argparse
@@ -111,7 +111,8 @@ def main() -> int:
             explain(model, samples[0])
             first, again = ratio(model, samples), ratio(model, samples)
             worst = max(worst, again)
-            line = f"  {backbone + ' ' + at:20s} {size:3d} px  {1e3 * base:6.1f} ms    {first:5.3f}   {again:5.3f}   {trace:5.1f}"
+            line = f"  {backbone + ' ' + at:20s} {size:3d} px  {1e3 * base:6.1f} ms    "
+            line += f"{first:5.3f}   {again:5.3f}   {trace:5.1f}"
             if arguments.prove:
                 known: Explanation = explain(model, samples[0])
                 passes = timed(lambda model=model, known=known, s=samples[0]: prove(model, s, known)) / base

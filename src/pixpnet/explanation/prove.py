@@ -31,6 +31,8 @@ from pixpnet.model import Matches, PixPNet
 Region = tuple[Box, ...]
 _UNITS_IN_THE_LAST_PLACE = 16
 _TOP_SHARE = 0.05
+# Times the tolerance: how far distances of the same model and image may be apart on two machines.
+_SAME = 50
 # Of input numbers in one batch: 6 images of 224 x 224, whose activations in a VGG are some 200 MB.
 _BATCH_NUMBERS = 2**20
 
@@ -252,16 +254,16 @@ def _claims_of_upsampling(
     model: PixPNet, image: Float[Tensor, "3 height width"], terms: Sequence[Term]
 ) -> dict[int, Region]:
     """The box that upsampling would draw for each prototype; refuses a model that gives other numbers."""
-    matches = _matches(model, image[None])
+    with torch.no_grad():  # as `explain` ran it
+        matches: Matches = model(image[None]).matches
     prototypes = list(dict.fromkeys(term.prototype for term in terms))
     rows, cols = matches.distance_maps.shape[-2:]
     for term in terms:
-        known = term.prototype < matches.scores.shape[1] and term.cell[0] < rows and term.cell[1] < cols
-        # The tolerance of the claim would be too strict here: it was perhaps made on another device.
-        if not known or abs(float(matches.distances[0, term.prototype]) - term.distance) > 1e3 * _tolerance(model):
+        known = 0 <= term.prototype < matches.scores.shape[1] and 0 <= term.cell[0] < rows and 0 <= term.cell[1] < cols
+        if not known or abs(float(matches.distances[0, term.prototype]) - term.distance) > _SAME * _tolerance(model):
             raise ValueError(
                 f"this model finds other distances than the explanation says (prototype {term.prototype}): give the "
-                "model that was explained"
+                "model that was explained, on the device where it was"
             )
     # On merge: mapping.upsampling draws the same boxes.
     maps = matches.similarity(matches.distance_maps[:, prototypes], matches.epsilon)

@@ -266,3 +266,19 @@ def test_areas_of_overlapping_products_agree_with_counting(data: st.DataObject) 
         expected = int(field.mask(0, 0).sum())
         assert {int(n) for n in area._include_exclude(terms, None).ravel()} == {expected}
         assert {int(n) for n in area._sweep(terms, (6, 6)).ravel()} == {expected}
+
+
+def test_the_share_of_cells_that_see_everything() -> None:
+    # Windows of 5 centred on 5 columns and 1 row: only the middle one holds all five columns.
+    field = output(lambda x: F.max_pool2d(x, (1, 5), stride=1, padding=(0, 2)), 1, 1, 5)
+    assert field.fraction_that_sees_everything == 1 / 5
+    assert output(lambda x: x + x.mean(), 1, 3, 4).fraction_that_sees_everything == 1.0
+    assert output(lambda x: F.pad(x, (1, 1)) * 0.5, 1, 2, 2).fraction_that_sees_everything == 0.0
+
+
+def test_boxes_that_a_caller_changes_are_his_own() -> None:
+    field = output(lambda x: F.max_pool2d(x, 2), 1, 4, 4)
+    boxes = field.boxes(0, 1)
+    boxes.clear()
+    assert field.boxes(0, 1) == [(0, 2, 2, 4)]
+    assert field.boxes(0, 1) is not field.boxes(0, 1)

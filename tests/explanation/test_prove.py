@@ -1,0 +1,201 @@
+"""The proof holds for exact regions, and fails for any that is a row short."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from pixpnet.box import Box
+from pixpnet.data import preprocess
+from pixpnet.explanation import Explanation, Proof, explain, prove
+from pixpnet.explanation import prove as prove_function
+from pixpnet.model import PixPNet
+from tests.explanation.test_explain import HEADS, Everywhere
+from tests.explanation.toys import PICTURE, RED, WHITE, as_sample, photo, quarters, real, similarity, toy
+
+
+def _proofs(explanation: Explanation) -> Iterator[Proof]:
+    for each in explanation.classes:
+        for term in each.terms:
+            assert term.proof is not None
+            yield term.proof
+
+
+def _with_regions(explanation: Explanation, change: object) -> Explanation:
+    classes = tuple(
+        replace(each, terms=tuple(replace(term, region=change(term.region)) for term in each.terms))  # type: ignore[operator]
+        for each in explanation.classes
+    )
+    return replace(explanation, classes=classes)
+
+
+@pytest.mark.parametrize("how", [{}, {"distance": "squared_l2"}, {"prototype_rows": 2, "prototype_cols": 3}])
+def test_pixels_outside_a_region_never_move_its_cell(how: dict[str, object]) -> None:
+    model = real(**how)
+    explanation = explain(model, as_sample(photo()), classes=[0, 1, 2])
+    proven = prove(model, as_sample(photo()), explanation, draws=6, seed=1)
+    for proof in _proofs(proven):
+        assert proof.passed
+        assert (proof.draws, proof.seed) == (6, 1)
+        assert proof.field.largest_distance_deviation <= proof.tolerance <= 1e-4
+        assert proof.inside > 100 * proof.field.largest_deviation
+        assert proof.inside > 0
+    # Nothing but the proofs was added.
+    classes = tuple(
+        replace(each, terms=tuple(replace(term, proof=None) for term in each.terms)) for each in proven.classes
+    )
+    assert replace(proven, classes=classes) == explanation
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_every_head_can_be_proven(head: str) -> None:
+    model = real(head)
+    proven = prove(model, as_sample(photo()), explain(model, as_sample(photo()), top=3), draws=3)
+    assert all(proof.passed for proof in _proofs(proven))
+
+
+@pytest.mark.parametrize("side", ["top", "left", "bottom", "right"])
+def test_a_region_that_is_one_row_or_column_short_is_caught(side: str) -> None:
+    model = real()
+    explanation = explain(model, as_sample(photo()), classes=[0, 1, 2])
+
+    def shortened(region: tuple[Box, ...]) -> tuple[Box, ...]:
+        ((y0, x0, y1, x1),) = region
+        return (Box(y0 + (side == "top"), x0 + (side == "left"), y1 - (side == "bottom"), x1 - (side == "right")),)
+
+    proven = prove(model, as_sample(photo()), _with_regions(explanation, shortened))
+    proofs = list(_proofs(proven))
+    assert not any(proof.passed for proof in proofs)
+    assert all(proof.field.largest_deviation > 0 for proof in proofs)
+    assert "0 of 6 claims hold" in str(proven)
+    assert "FAILS" in str(proven)
+
+
+def test_on_paper_the_colour_of_the_rest_may_move_the_score_but_not_the_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Around each square the rest becomes white; white is at most two channels away from red, the prototype is found
+    # as it was, and white itself, one channel away from yellow before, is now found as it is.
+    model = toy()
+    explanation = explain(model, as_sample(PICTURE))
+    white = as_sample(quarters((WHITE, WHITE), (WHITE, WHITE)), "white")
+    proven = prove(model, as_sample(PICTURE), explanation, draws=3, others=[white])
+    found = {term.prototype: term.proof for each in proven.classes for term in each.terms}
+    assert all(proof is not None and proof.passed for proof in found.values())
+    assert found[3] is not None
+    assert found[3].score_outside >= similarity(0) - similarity(1) - 1e-6
+    # White in the place of blue is two channels away, and whatever else is drawn, at most three can be.
+    assert found[2] is not None
+    assert found[2].inside >= similarity(0) - similarity(2) - 1e-6
+
+
+def test_the_box_of_upsampling_is_put_to_the_same_test() -> None:
+    model = real()
+    proven = prove(model, as_sample(photo()), explain(model, as_sample(photo())))
+    for each in proven.classes:
+        for term in each.terms:
+            assert term.proof is not None
+            trial = term.proof.upsampling
+            (box,) = trial.region
+            # 5 % of 48 x 48 pixels at least are in the box.
+            assert (box.y1 - box.y0) * (box.x1 - box.x0) >= 0.05 * 48 * 48
+            (field,) = term.region
+            inside = box.y0 <= field.y0 and box.x0 <= field.x0 and box.y1 >= field.y1 and box.x1 >= field.x1
+            assert trial.passed == inside
+            assert (trial.largest_deviation > 1e-3) == (not inside)
+    assert not all(proof.upsampling.passed for proof in _proofs(proven))
+
+
+def test_an_empty_region_allows_any_change() -> None:
+    model = toy(nn.Sequential(nn.AvgPool2d(4), nn.ZeroPad2d(1)))
+    with torch.no_grad():
+        model.prototypes[0] = 0.5
+    picture = as_sample(quarters((WHITE, WHITE), (WHITE, RED)))
+    explanation = explain(model, picture, classes=["warm"])
+    proven = prove(model, picture, explanation)
+    (proof,) = (term.proof for term in proven.explained("warm").terms if term.prototype == 0)
+    assert proof is not None
+    assert proof.field.region == ()
+    assert proof.passed
+    assert proof.field.largest_deviation == proof.inside == 0.0
+
+
+def test_where_cells_see_everything_there_is_nothing_outside() -> None:
+    with pytest.warns(UserWarning):
+        model = toy(Everywhere())
+    proven = prove(model, as_sample(PICTURE), explain(model, as_sample(PICTURE)))
+    assert all(proof.passed and proof.inside > 0 for proof in _proofs(proven))
+    assert "nothing outside" in str(proven)
+
+
+def test_the_same_seed_draws_the_same_and_another_seed_others() -> None:
+    model = real()
+    explanation = explain(model, as_sample(photo()))
+    first, again, other = (prove(model, as_sample(photo()), explanation, draws=2, seed=seed) for seed in (5, 5, 6))
+    assert first == again
+    assert [proof.inside for proof in _proofs(first)] != [proof.inside for proof in _proofs(other)]
+
+
+def test_terms_that_claim_the_same_pixels_share_images_and_progress_ends_at_its_total() -> None:
+    model, calls, images = toy(), [], []
+    model.register_forward_pre_hook(lambda module, inputs: images.append(len(inputs[0])))
+    explanation = explain(model, as_sample(PICTURE))
+    images.clear()
+    prove(model, as_sample(PICTURE), explanation, draws=2, progress=lambda done, total: calls.append((done, total)))
+    # Four terms, three cells (yellow and white are found in the same one): outside and inside of three squares, and the
+    # upsampled boxes, which on 2 x 2 cells are one for each of them at most; two draws of each.
+    done, total = calls[-1]
+    assert done == total
+    assert 2 * (3 + 3 + 1) <= total <= 2 * (3 + 3 + 4)
+    # The explained image once by itself, and once in each batch.
+    assert sum(images) == 1 + total + len(calls)
+
+
+def test_batches_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    model = real()
+    explanation = explain(model, as_sample(photo()))
+    whole = prove_function(model, as_sample(photo()), explanation, draws=2)
+    sizes: list[int] = []
+    model.register_forward_pre_hook(lambda module, inputs: sizes.append(len(inputs[0])))
+    monkeypatch.setattr(sys.modules["pixpnet.explanation.prove"], "_BATCH_NUMBERS", 4 * 3 * 48 * 48)
+    small = prove_function(model, as_sample(photo()), explanation, draws=2)
+    assert max(sizes) == 4
+    for one, other in zip(_proofs(whole), _proofs(small), strict=True):
+        assert one.inside == pytest.approx(other.inside, rel=1e-2)
+        assert one.passed
+        assert other.passed
+
+
+def test_another_image_another_model_and_training_mode_are_refused() -> None:
+    model = real()
+    explanation = explain(model, as_sample(photo()))
+    with pytest.raises(ValueError, match="not the image that was explained"):
+        prove(model, as_sample(photo(1)), explanation)
+    with pytest.raises(ValueError, match="at least one draw"):
+        prove(model, as_sample(photo()), explanation, draws=0)
+    with pytest.raises(ValueError, match="other classes"):
+        prove(toy(), as_sample(PICTURE), replace(explanation, pixels=PICTURE.tobytes(), size=(8, 8)))
+    other = real()
+    with torch.no_grad():
+        other.prototypes.copy_(other.prototypes.flip(0))
+    with pytest.raises(ValueError, match="give the model that was explained"):
+        prove(other, as_sample(photo()), explanation)
+    with pytest.raises(ValueError, match="cannot be put around"):
+        small = preprocess(as_sample(PICTURE), toy().preprocessing)
+        prove(model, as_sample(photo()), explanation, draws=3, others=[small])
+    model.train()
+    with pytest.raises(ValueError, match=r"model\.eval\(\)"):
+        prove(model, as_sample(photo()), explanation)
+
+
+def test_the_model_is_left_as_it_was() -> None:
+    model: PixPNet = real()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    image = preprocess(as_sample(photo()), model.preprocessing)
+    pixels = image.image.clone()
+    prove(model, image, explain(model, image), draws=3)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+    assert torch.equal(image.image, pixels)
+    assert not any(module.training for module in model.modules())

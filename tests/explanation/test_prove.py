@@ -9,8 +9,7 @@ from torch import nn
 
 from pixpnet.box import Box
 from pixpnet.data import preprocess
-from pixpnet.explanation import Explanation, Proof, explain, prove
-from pixpnet.explanation import prove as prove_function
+from pixpnet.explanation import Explanation, Proof, explain, prove, proving
 from pixpnet.model import PixPNet
 from tests.explanation.test_explain import HEADS, Everywhere
 from tests.explanation.toys import PICTURE, RED, WHITE, as_sample, photo, quarters, real, similarity, toy
@@ -152,15 +151,14 @@ def test_terms_that_claim_the_same_pixels_share_images_and_progress_ends_at_its_
 
 
 def test_batches_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
 
     model = real()
     explanation = explain(model, as_sample(photo()))
-    whole = prove_function(model, as_sample(photo()), explanation, draws=2)
+    whole = prove(model, as_sample(photo()), explanation, draws=2)
     sizes: list[int] = []
     model.register_forward_pre_hook(lambda module, inputs: sizes.append(len(inputs[0])))
-    monkeypatch.setattr(sys.modules["pixpnet.explanation.prove"], "_BATCH_NUMBERS", 4 * 3 * 48 * 48)
-    small = prove_function(model, as_sample(photo()), explanation, draws=2)
+    monkeypatch.setattr(proving, "_BATCH_NUMBERS", 4 * 3 * 48 * 48)
+    small = prove(model, as_sample(photo()), explanation, draws=2)
     assert max(sizes) == 4
     for one, other in zip(_proofs(whole), _proofs(small), strict=True):
         assert one.inside == pytest.approx(other.inside, rel=1e-2)

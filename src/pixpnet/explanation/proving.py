@@ -20,17 +20,17 @@ from pathlib import Path
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.nn import functional as F
 
 from pixpnet.box import Box
 from pixpnet.data import Sample, to_uint8
-from pixpnet.explanation.explain import as_the_network_sees, refuse_training_mode
+from pixpnet.explanation.explaining import as_the_network_sees, refuse_training_mode
 from pixpnet.explanation.record import Explanation, Proof, Term, Trial
+from pixpnet.mapping import Scene
+from pixpnet.mapping.upsampling import by_upsampling
 from pixpnet.model import Matches, PixPNet
 
 Region = tuple[Box, ...]
 _UNITS_IN_THE_LAST_PLACE = 16
-_TOP_SHARE = 0.05
 # Times the tolerance: how far distances of the same model and image may be apart on two machines.
 _SAME = 50
 # Of input numbers in one batch: 6 images of 224 x 224, whose activations in a VGG are some 200 MB.
@@ -265,19 +265,8 @@ def _claims_of_upsampling(
                 f"this model finds other distances than the explanation says (prototype {term.prototype}): give the "
                 "model that was explained, on the device where it was"
             )
-    # On merge: mapping.upsampling draws the same boxes.
-    maps = matches.similarity(matches.distance_maps[:, prototypes], matches.epsilon)
-    maps = F.interpolate(maps, size=image.shape[-2:], mode="bicubic", align_corners=False)[0]
-    return {prototype: (_box_of_the_top(each),) for prototype, each in zip(prototypes, maps, strict=True)}
-
-
-def _box_of_the_top(heatmap: Float[Tensor, "height width"]) -> Box:
-    """The smallest box around the largest values, 5 % of them (Sec. 2)."""
-    top = heatmap >= torch.quantile(heatmap.flatten(), 1 - _TOP_SHARE)
-    (y0, y1), (x0, x1) = _ends(top.any(dim=1)), _ends(top.any(dim=0))
-    return Box(y0, x0, y1, x1)
-
-
-def _ends(line: Bool[Tensor, " positions"]) -> tuple[int, int]:
-    found = line.nonzero().flatten()
-    return int(found[0]), int(found[-1]) + 1
+    similarities = matches.similarity(matches.distance_maps[0, prototypes], matches.epsilon)
+    regions = by_upsampling(
+        Scene(model, image, tuple(prototypes), similarities, matches.best_cells[0, prototypes])
+    ).regions
+    return dict(zip(prototypes, regions, strict=True))

@@ -57,7 +57,8 @@ def by_positive_parts(
     An output that has negative contributions only (it may still matter: behind a sigmoid, or a batch norm that shifts)
     is shared by those.
     """
-    result, sums = _apply(_z_plus(values), layer, values, relevance)
+    result, outputs = _apply(_z_plus(values), layer, values, relevance)
+    sums = outputs[0] if len(outputs) == 1 else outputs[0] + outputs[1]
     if not (sums > NOTHING).all():
         left = torch.where(sums > NOTHING, 0, relevance)
         if left.any():
@@ -79,11 +80,11 @@ def by_distance_from_the_bounds(
 
 class _Applied(NamedTuple):
     relevance: Tensor
-    sums: Tensor
+    outputs: list[Tensor]
 
 
 def _apply(rule: BasicHook, layer: Convolution, values: Tensor, relevance: Tensor) -> _Applied:
-    """The relevance of a layer's inputs by one of zennit's rules, and the sum of what each output was made of."""
+    """The relevance of a layer's inputs by one of zennit's rules, and the outputs of the changed layers."""
     inputs, outputs, weights = [], [], []
     for change_input, change_weight in zip(rule.input_modifiers, rule.param_modifiers, strict=True):
         inputs.append(change_input(values))
@@ -92,7 +93,7 @@ def _apply(rule: BasicHook, layer: Convolution, values: Tensor, relevance: Tenso
             weights.append(changed.weight)
     shares = rule.gradient_mapper(relevance, outputs)
     gradients = [layer.back(share, weight, values.shape) for share, weight in zip(shares, weights, strict=True)]
-    return _Applied(rule.reducer(inputs, gradients), torch.stack(outputs).sum(dim=0) if outputs[1:] else outputs[0])
+    return _Applied(rule.reducer(inputs, gradients), outputs)
 
 
 def _z_plus(values: Tensor) -> BasicHook:

@@ -32,7 +32,7 @@ FAMILIES = {
     "googlenet": "inception3a",
     "small-37": "",
 }
-# Not promised by the paper, but the same rules carry them: gates, shuffles, linear bottlenecks, average-pooled shortcuts.
+# Not asked for, but the same rules carry them: gates, shuffles, linear bottlenecks, averages in shortcuts.
 BEYOND = {
     "mobilenet_v2": "features.3",
     "mobilenet_v3_small": "features.1",

@@ -1,5 +1,7 @@
 """Laws of relevance on whole networks: it is conserved, it stays in the field, and the model is left as it was."""
 
+import pixpnet._torchvision  # noqa: F401  isort: skip  before zennit imports torchvision
+
 import copy
 
 import pytest
@@ -218,7 +220,7 @@ def own(step: object) -> PixPNet:
 def test_an_operation_without_a_rule_is_refused_by_name_and_leaves_no_trace() -> None:
     model = own(nn.GroupNorm(2, 8))
     before = copy.deepcopy(model.state_dict())
-    with pytest.raises(UnsupportedRelevance, match="native_group_norm.*cut the backbone before it"):
+    with pytest.raises(UnsupportedRelevance, match=r"native_group_norm.*cut the backbone before it"):
         prp(scene(model, torch.randn(3, 16, 16), [0]))
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.add_on.modules())

@@ -1,10 +1,11 @@
 """Relevance against other computations of it: by hand, by zennit's own hooks, and laws of single rules."""
 
+import pixpnet._torchvision  # noqa: F401  isort: skip  before zennit imports torchvision
+
 from collections.abc import Callable
 
 import pytest
 import torch
-import torchvision
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
@@ -14,6 +15,7 @@ from zennit.layer import Sum
 from zennit.rules import NoMod, ZBox, ZPlus
 from zennit.torchvision import ResNetCanonizer
 
+from pixpnet._torchvision import torchvision
 from pixpnet.data import Preprocessing
 from pixpnet.mapping.relevance import prp
 from pixpnet.mapping.relevance.pixels import PixelBox

@@ -6,6 +6,8 @@ changed layer once, and only the way back is walked for every prototype. Biases 
 what came from the image, and is lost only where nothing did (an output all of whose inputs are 0).
 """
 
+import pixpnet._torchvision  # noqa: F401  isort: skip  before zennit imports torchvision
+
 from typing import Any, NamedTuple
 
 import torch

@@ -1,7 +1,7 @@
 """The mapping: from a prototype's similarity at its best cell to pixels (App. D compares it with the field mapping).
 
-Layer-wise relevance propagation, begun at a prototype instead of a class. It differs from the receptive field in that it
-says how much each pixel *in* the field had to do with the match; outside the field it is exactly zero.
+Layer-wise relevance propagation, begun at a prototype instead of a class. Where the receptive field says which pixels a
+match could see, relevance says how much each of them had to do with it; outside the field it is exactly zero.
 """
 
 import torch

@@ -235,6 +235,6 @@ def _moved_back(passage: _Passage, relevances: Relevances) -> Tensor:
         result = passage.step.again({traced: values})
         return (result,) if isinstance(result, Tensor) else tuple(result)
 
-    _, back = torch.func.vjp(run, torch.zeros_like(traced.value))
+    back = torch.func.vjp(run, torch.zeros_like(traced.value))[1]
     (result,) = torch.vmap(back)(filled)
     return result  # type: ignore[no-any-return]

@@ -120,7 +120,7 @@ class _Recorder(TorchDispatchMode):
     def _overwrite(self, func: OpOverload, arguments: dict[str, Any]) -> Tensor:
         """Does what an in-place operation does, but in new memory, so that the tape keeps what was there before."""
         form = functional_form(func)
-        target = next(iter(arguments.values()))
+        target: Tensor = next(iter(arguments.values()))
         if form is None or not self._depends(target):
             raise UnsupportedRelevance(
                 f"relevance cannot be followed through {func}, which writes into a tensor that the image does not "

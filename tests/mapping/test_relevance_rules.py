@@ -202,3 +202,11 @@ def test_a_channel_that_is_nearer_has_a_larger_share_of_a_squared_distance() -> 
     patches = torch.tensor([0.5, 0.4, 0.1]).reshape(1, 3, 1, 1)
     shares = SHARES["squared_l2"](patches, torch.full_like(patches, 0.5), SIMILARITIES["reformulated"], 1e-6).flatten()
     assert shares[0] > shares[1] > shares[2] > 0
+
+
+def test_a_sum_with_a_tensor_of_fewer_axes_gathers_what_came_to_its_copies() -> None:
+    values = torch.rand(1, 3, 4, 5) + 0.1
+    tape = record(lambda images: images.abs() + images.abs()[0, :, :1, :1], values)
+    relevance = torch.rand(2, *tape.result.shape)
+    found = propagate(tape, relevance, PixelBox(tape, PREPROCESSING))
+    torch.testing.assert_close(found.sum(dim=(1, 2, 3, 4)), relevance.sum(dim=(1, 2, 3, 4)))

@@ -103,12 +103,14 @@ _BATCH_NORMS = (
 
 @_rule(aten.convolution)
 def _convolution(passage: _Passage, relevances: Relevances) -> Relevances:
-    (traced,), (relevance, *_) = passage.step.inputs, relevances
-    assert relevance is not None
     if passage["transposed"]:
         raise UnsupportedRelevance("no relevance rule for a transposed convolution: cut the backbone before it")
-    if not isinstance(passage["input"], Traced) or isinstance(passage["weight"], Traced):
-        raise UnsupportedRelevance("no relevance rule for a convolution whose weights depend on the image")
+    if len(passage.step.inputs) > 1 or not isinstance(passage["input"], Traced):
+        raise UnsupportedRelevance(
+            "no relevance rule for a convolution whose weights depend on the image: cut the backbone before it"
+        )
+    (traced,), (relevance,) = passage.step.inputs, relevances
+    assert relevance is not None
     weight: Tensor = passage["weight"]
     follower = passage.follower()
     if follower is not None and follower.operation.overloadpacket in _BATCH_NORMS and follower["weight"] is not None:
@@ -130,7 +132,15 @@ def _elementwise(passage: _Passage, relevances: Relevances) -> Relevances:
 def _to_the_only_input(passage: _Passage, relevances: Relevances) -> Relevances:
     (traced,), (relevance, *_) = passage.step.inputs, relevances
     assert relevance is not None
-    return [relevance.sum_to_size(len(relevance), *traced.shape)]
+    return [_gathered(relevance, traced.shape)]
+
+
+def _gathered(relevance: Tensor, shape: torch.Size) -> Tensor:
+    """What came to the copies of an element that was broadcast, added."""
+    extra = relevance.ndim - 1 - len(shape)
+    if extra:
+        relevance = relevance.sum(dim=tuple(range(1, 1 + extra)))
+    return relevance.sum_to_size(len(relevance), *shape)
 
 
 @_rule(aten.add)
@@ -145,9 +155,7 @@ def _sum(passage: _Passage, relevances: Relevances) -> Relevances:
     one, other = (torch.where(negative, -part, part.clamp_min(0)) for part in (one, other))
     share = relevance / (one + other).clamp_min(NOTHING)
     shapes = [traced.shape for traced in passage.step.inputs]
-    return [
-        (share * part).sum_to_size(len(relevance), *shape) for part, shape in zip((one, other), shapes, strict=True)
-    ]
+    return [_gathered(share * part, shape) for part, shape in zip((one, other), shapes, strict=True)]
 
 
 @_rule(aten.mul)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from pixpnet.mapping.field_map import by_field, by_flat_field
 from pixpnet.mapping.random_map import by_chance
+from pixpnet.mapping.relevance import prp
 from pixpnet.mapping.scene import Heatmaps, PixelMapping, Scene, scene
 from pixpnet.mapping.upsampling import by_upsampling
 from pixpnet.model import PixPNet
@@ -18,6 +19,7 @@ MAPPINGS: Mapping[str, PixelMapping] = {
     "field": by_field,
     "field_flat": by_flat_field,
     "upsampling": by_upsampling,
+    "prp": prp,
     "random": by_chance,
 }
 

@@ -1,0 +1,126 @@
+"""What relevance costs: PRP of one prototype, and of ten, against a forward pass; zennit's composite beside it.
+
+    python benchmarks/relevance.py
+
+Random weights (the speed does not depend on them), one image of 224 x 224 pixels, one thread, processor time, the
+contestants in turns, so that a busy machine slows all of them alike. Medians of ratios within a round are shown. zennit
+is taken as it comes (EpsilonPlus, from the embedding of one cell), with its canonizer for the network and its hooks.
+"""
+
+import argparse
+import os
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import pixpnet._torchvision  # noqa: F401  isort: skip
+
+import torch
+from torch import Tensor, nn
+from zennit.attribution import Gradient
+from zennit.canonizers import Canonizer
+from zennit.composites import EpsilonPlus
+from zennit.torchvision import ResNetCanonizer, VGGCanonizer
+
+from pixpnet import zoo
+from pixpnet.data import Preprocessing
+from pixpnet.mapping.relevance import prp
+from pixpnet.mapping.scene import scene
+from pixpnet.model import Backbone, PixPNet
+from pixpnet.recipe import Architecture
+
+SIZE, LIMIT = 224, 6.0
+CUTS: dict[tuple[str, str], type[Canonizer]] = {
+    ("vgg16", "maxpool5"): VGGCanonizer,
+    ("resnet18", "layer3"): ResNetCanonizer,
+}
+
+
+def network(name: str, at: str) -> PixPNet:
+    """Two classes of ten prototypes."""
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # these cells see most of the image, which is not the question here
+        backbone = Backbone(zoo.build(name), at, (SIZE, SIZE))
+    return PixPNet(backbone, Architecture(), ("jay", "wren"), Preprocessing().scaled_to(SIZE)).eval()
+
+
+def by_zennit(model: PixPNet, image: Tensor, canonizer: type[Canonizer]) -> Callable[[], object]:
+    """A function that propagates the embedding of one cell to the pixels, by zennit's hooks."""
+    embed = nn.Sequential(model.backbone, model.add_on)
+
+    def one_cell(embeddings: Tensor) -> Tensor:
+        relevance = torch.zeros_like(embeddings)
+        relevance[..., 3, 3] = embeddings[..., 3, 3]
+        return relevance
+
+    def work() -> object:
+        with Gradient(model=embed, composite=EpsilonPlus(canonizers=[canonizer()])) as attributor:
+            return attributor(image[None], one_cell)
+
+    return work
+
+
+def ratios(contestants: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Median time of each, over that of the first within the same round."""
+    for work in contestants.values():
+        work()
+    taken: dict[str, list[float]] = {name: [] for name in contestants}
+    # The order turns, so that nobody always comes after the same one.
+    order = list(contestants)
+    for _ in range(rounds):
+        order = [*order[1:], order[0]]
+        for name in order:
+            start = time.process_time()
+            contestants[name]()
+            taken[name].append(time.process_time() - start)
+    first = taken[next(iter(contestants))]
+    return {
+        name: statistics.median(mine / base for mine, base in zip(times, first, strict=True))
+        for name, times in taken.items()
+    }
+
+
+def table(name: str, at: str, rounds: int) -> float:
+    """Prints the ratios of one cut; returns that of one prototype."""
+    model = network(name, at)
+    image = torch.randn(3, SIZE, SIZE, generator=torch.Generator().manual_seed(0))
+    one, ten = scene(model, image, [0]), scene(model, image, list(range(10)))
+
+    def forward() -> None:
+        with torch.no_grad():
+            model(image[None])
+
+    found = ratios(
+        {
+            "forward pass": forward,
+            "PRP, 1 prototype": lambda: prp(one),
+            "PRP, 10 prototypes": lambda: prp(ten),
+            "zennit EpsilonPlus, 1 cell": by_zennit(model, image, CUTS[name, at]),
+        },
+        rounds,
+    )
+    for contestant, ratio in found.items():
+        print(f"  {name} @ {at}: {contestant:28s} {ratio:6.2f}", flush=True)
+    return found["PRP, 1 prototype"]
+
+
+def main() -> int:
+    """Measures and prints; the exit code says whether the limit holds."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=7)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    print("relevance / a forward pass on the same image")
+    found = {cut: table(*cut, arguments.rounds) for cut in CUTS}
+    reached = found["vgg16", "maxpool5"]
+    print(f"wanted: one prototype on vgg16 @ maxpool5 at most {LIMIT}")
+    print(f"reached: {reached:.2f}")
+    return 0 if reached <= LIMIT else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

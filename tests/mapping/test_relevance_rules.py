@@ -1,0 +1,212 @@
+"""Relevance against other computations of it: by hand, by zennit's own hooks, and laws of single rules."""
+
+import pixpnet._torchvision  # noqa: F401  isort: skip  before zennit imports torchvision
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from zennit.canonizers import SequentialMergeBatchNorm
+from zennit.core import BasicHook, Composite
+from zennit.layer import Sum
+from zennit.rules import NoMod, ZBox, ZPlus
+from zennit.torchvision import ResNetCanonizer
+
+from pixpnet._torchvision import torchvision
+from pixpnet.data import Preprocessing
+from pixpnet.mapping.relevance import prp
+from pixpnet.mapping.relevance.pixels import PixelBox
+from pixpnet.mapping.relevance.rules import propagate
+from pixpnet.mapping.relevance.shares import SHARES
+from pixpnet.mapping.relevance.tape import record
+from pixpnet.mapping.scene import scene
+from pixpnet.model import PixPNet
+from pixpnet.model.similarities import SIMILARITIES
+from pixpnet.recipe import Architecture
+from tests.mapping.networks import PREPROCESSING, around, picture, randomise
+
+PLAIN = Preprocessing(shortest_side=None, crop=2, size=2, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
+
+
+def small(kernel: tuple[int, int]) -> PixPNet:
+    def network() -> nn.Module:
+        return nn.Sequential(nn.Conv2d(3, 2, kernel, bias=False), nn.ReLU())
+
+    return around(network, "", (1, 2), Architecture(dim=2, prototypes_per_class=1), PLAIN)
+
+
+def test_two_pixels_through_four_layers_by_hand() -> None:
+    """Red pixels 1/2 and 1/4 become two cells 5/4 and 1/4, then 3/2 and 3/4, then 9/2 and 3/4, before the sigmoid."""
+    model = small((1, 2))
+    with torch.no_grad():
+        weight = model.backbone.network[0].weight  # type: ignore[index]
+        weight.zero_()
+        weight[:, 0, 0] = torch.tensor([[2.0, 1.0], [-1.0, 3.0]])
+        model.add_on[0].weight[:, :, 0, 0] = torch.tensor([[1.0, 1.0], [1.0, -2.0]])
+        model.add_on[2].weight[:, :, 0, 0] = torch.tensor([[2.0, 2.0], [-1.0, 3.0]])
+        model.prototype_layer.prototypes[:, :, 0, 0] = torch.eye(2)
+    image = torch.full((3, 1, 2), 0.5)
+    image[0, 0] = torch.tensor([0.5, 0.25])
+    about = scene(model, image, [0, 1])
+    found = prp(about)
+    similarities = about.similarity_maps[:, 0, 0]
+
+    # First layer, black 0 and white 1. Output 0: 2 (1/2 - 0) = 1 and 1 (1/4 - 0) = 1/4, so 4/5 and 1/5.
+    # Output 1: -1 (1/2 - 1) = 1/2 and 3 (1/4 - 0) = 3/4, so 2/5 and 3/5.
+    # Prototype 0 asks for the first embedding: 2 * 3/2 and 2 * 3/4, so 2/3 and 1/3. The first of these comes from 5/4
+    # and 1/4 (5/6 and 1/6), the second from 5/4 alone: 2/3 * 5/6 + 1/3 = 8/9 and 1/9.
+    expected = torch.tensor([8 / 9 * 4 / 5 + 1 / 9 * 2 / 5, 8 / 9 * 1 / 5 + 1 / 9 * 3 / 5])
+    torch.testing.assert_close(found.maps[0, 0], similarities[0] * expected)
+    # Prototype 1 asks for the second: -1 * 3/2 gets nothing, 3 * 3/4 all, which comes from 5/4 alone.
+    torch.testing.assert_close(found.maps[1, 0], similarities[1] * torch.tensor([4 / 5, 1 / 5]))
+
+
+def test_an_embedding_that_is_only_pulled_down_is_shared_by_what_pulls() -> None:
+    model = small((1, 1))
+    with torch.no_grad():
+        model.backbone.network[0].weight[:, :, 0, 0] = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])  # type: ignore[index]
+        model.add_on[0].weight[:, :, 0, 0] = torch.eye(2)
+        model.add_on[2].weight[:, :, 0, 0] = torch.tensor([[-1.0, -3.0], [-1.0, -3.0]])
+        model.prototype_layer.prototypes[:, :, 0, 0] = torch.eye(2)
+    image = torch.tensor([[[0.5, 0.0]], [[0.5, 0.0]], [[0.0, 0.0]]])
+    about = scene(model, image, [0])
+    row, col = about.best_cells[0].tolist()
+    assert prp(about).maps[0, row, col] == pytest.approx(about.similarity_maps[0, row, col].item(), rel=1e-5)
+
+
+def _stabilised(sums: Tensor) -> Tensor:
+    return sums.clamp_min(1e-20)
+
+
+def _zennit(network: nn.Module, canonizers: list[object]) -> Callable[[Tensor, Tensor], Tensor]:
+    """The same rules by zennit's own hooks and canonizers, which know VGG and ResNet."""
+    black, white = (
+        torch.tensor([(value - m) / s for m, s in zip(PREPROCESSING.mean, PREPROCESSING.std, strict=True)])
+        .double()
+        .reshape(1, 3, 1, 1)
+        for value in (0, 1)
+    )
+    first = next(module for module in network.modules() if isinstance(module, nn.Conv2d))
+
+    def rule(context: object, name: str, module: nn.Module) -> BasicHook | None:
+        if module is first:
+            return ZBox(black, white, stabilizer=_stabilised, zero_params=["bias"])
+        if isinstance(module, nn.Conv2d):
+            return ZPlus(stabilizer=_stabilised, zero_params=["bias"])
+        if isinstance(module, Sum):
+            return BasicHook(
+                input_modifiers=[lambda values: values.clamp(min=0)],
+                param_modifiers=[NoMod(param_keys=[])],
+                gradient_mapper=lambda relevance, outputs: [relevance / _stabilised(outputs[0])],
+                reducer=lambda inputs, gradients: inputs[0] * gradients[0],
+            )
+        return None
+
+    def attribute(image: Tensor, relevance: Tensor) -> Tensor:
+        image = image.clone().requires_grad_()
+        with Composite(module_map=rule, canonizers=canonizers).context(network) as hooked:
+            (result,) = torch.autograd.grad(hooked(image), image, relevance)
+        return result
+
+    return attribute
+
+
+def _cut(name: str) -> nn.Module:
+    if name.startswith("vgg"):
+        return getattr(torchvision.models, name)(weights=None).features[:13]  # type: ignore[no-any-return]
+    network = getattr(torchvision.models, name)(weights=None)
+    network.layer3 = network.layer4 = network.avgpool = network.fc = nn.Identity()
+    return nn.Sequential(network, nn.Unflatten(1, (-1, 12, 10)))
+
+
+@pytest.mark.parametrize("name", ["vgg11", "vgg11_bn", "resnet18", "resnet50"])
+def test_on_vgg_and_resnet_zennits_own_hooks_give_the_same(name: str) -> None:
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        torch.manual_seed(0)
+        network = _cut(name).eval()
+        randomise(network, biased=True)
+        for module in network.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                module.eps = 0.0  # zennit adds it a second time when it merges
+        network = network.double()
+    image = picture()[None].double()
+    tape = record(network, image)
+    # Relevance is where activation is, as behind any rule of this kind.
+    weights = torch.rand(tape.result.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    relevance = tape.result.value * weights
+    ours = propagate(tape, relevance[None], PixelBox(tape, PREPROCESSING))[0]
+    canonizers = [ResNetCanonizer()] if name.startswith("resnet") else [SequentialMergeBatchNorm()]
+    theirs = _zennit(network, canonizers)(image, relevance)
+    torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-12 * float(relevance.sum()))
+
+
+@st.composite
+def _layers(draw: st.DrawFn) -> nn.Module:
+    groups = draw(st.sampled_from([1, 3]))
+    kernel, stride, dilation = (draw(st.tuples(*[st.integers(1, top)] * 2)) for top in (3, 3, 2))
+    padding = draw(st.tuples(st.integers(0, 2), st.integers(0, 2)))
+    kind = draw(st.sampled_from(["convolution", "average", "maximum", "adaptive", "mean", "norm", "interpolate"]))
+    if kind == "convolution":
+        return nn.Conv2d(3, 6, kernel, stride, padding, dilation, groups, bias=draw(st.booleans()))
+    if kind == "average":
+        window = (3, 3)
+        return nn.AvgPool2d(
+            window, stride, (1, 0), ceil_mode=draw(st.booleans()), count_include_pad=draw(st.booleans())
+        )
+    if kind == "maximum":
+        return nn.MaxPool2d(3, stride, (1, 0), dilation, ceil_mode=draw(st.booleans()))
+    if kind == "adaptive":
+        return nn.AdaptiveAvgPool2d(draw(st.tuples(st.integers(1, 9), st.integers(1, 9))))
+    if kind == "norm":
+        return nn.BatchNorm2d(3)
+    if kind == "interpolate":
+        return nn.Upsample(scale_factor=2, mode=draw(st.sampled_from(["nearest", "bilinear"])))
+    return nn.AdaptiveAvgPool2d(1)
+
+
+@given(layer=_layers(), seed=st.integers(0, 1000), signed=st.booleans(), protos=st.integers(1, 3))
+def test_every_layer_gives_back_what_it_gets(layer: nn.Module, seed: int, signed: bool, protos: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.rand(1, 3, 9, 7, generator=generator) + 1e-3 - (0.5 if signed else 0)
+    # What is no longer the image itself has the rule of inner layers.
+    tape = record(lambda images: layer.eval()(nn.functional.hardtanh(images, -9, 9)), values)
+    relevance = torch.rand(protos, *tape.result.shape, generator=generator)
+    found = propagate(tape, relevance, PixelBox(tape, PREPROCESSING))
+    assert (found >= 0).all()
+    # A window that lies in the padding saw nothing but the bias.
+    bias = layer.bias if isinstance(layer, nn.Conv2d) else None
+    saw_something = tape.result.value != (0 if bias is None else bias[:, None, None])
+    expected = (relevance * saw_something).sum(dim=(1, 2, 3, 4))
+    torch.testing.assert_close(found.sum(dim=(1, 2, 3, 4)), expected, rtol=1e-4, atol=1e-5)
+
+
+@given(
+    values=st.lists(st.tuples(*[st.floats(-2, 2, width=32)] * 2), min_size=1, max_size=8),
+    distance=st.sampled_from(sorted(SHARES)),
+    similarity=st.sampled_from(sorted(SIMILARITIES)),
+    epsilon=st.sampled_from([1e-6, 1e-4, 1.0]),
+)
+def test_shares_are_not_negative_and_sum_to_one(
+    values: list[tuple[float, float]], distance: str, similarity: str, epsilon: float
+) -> None:
+    patches, prototypes = (torch.tensor(side).reshape(1, -1, 1, 1) for side in zip(*values, strict=True))
+    shares = SHARES[distance](patches, prototypes, SIMILARITIES[similarity], epsilon)
+    assert (shares >= 0).all()
+    assert shares.sum().item() == pytest.approx(1, abs=1e-5)
+
+
+def test_a_channel_that_is_nearer_has_a_larger_share_of_a_squared_distance() -> None:
+    patches = torch.tensor([0.5, 0.4, 0.1]).reshape(1, 3, 1, 1)
+    shares = SHARES["squared_l2"](patches, torch.full_like(patches, 0.5), SIMILARITIES["reformulated"], 1e-6).flatten()
+    assert shares[0] > shares[1] > shares[2] > 0
+
+
+def test_a_sum_with_a_tensor_of_fewer_axes_gathers_what_came_to_its_copies() -> None:
+    values = torch.rand(1, 3, 4, 5) + 0.1
+    tape = record(lambda images: images.abs() + images.abs()[0, :, :1, :1], values)
+    relevance = torch.rand(2, *tape.result.shape)
+    found = propagate(tape, relevance, PixelBox(tape, PREPROCESSING))
+    torch.testing.assert_close(found.sum(dim=(1, 2, 3, 4)), relevance.sum(dim=(1, 2, 3, 4)))

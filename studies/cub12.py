@@ -4,8 +4,8 @@
 
 Trains both once for each seed, keeps the run folders, opens the test split once for each trained model (on record),
 and prints accuracies with their spread over seeds. PixPNet's model is the best of its replacements on validation, the
-linear classifier's is that of the last epoch. Settings were chosen by cross-validation inside train; nothing here looks
-at test results to choose anything.
+linear classifier's is that of the last epoch. Settings of both were chosen on images held out of train; nothing here
+looks at test results to choose anything.
 """
 
 import argparse
@@ -48,7 +48,7 @@ class Logits:
         self.logits = logits
 
 
-def train_linear(config: RunConfig, head_rate: float, out: Path) -> Judgement:
+def train_linear(config: RunConfig, backbone_rate: float, head_rate: float, out: Path) -> Judgement:
     """The comparison: same loaders, stages, schedule and optimiser; the last epoch is judged, there is no choice."""
     data = open_run_data(config)
     preprocessing = data.preprocessing if config.size is None else data.preprocessing.scaled_to(config.size)
@@ -60,7 +60,7 @@ def train_linear(config: RunConfig, head_rate: float, out: Path) -> Judgement:
     augmentation = data.augmentation if how.views is None else replace(data.augmentation, factor=how.views)
     loader = training_loader(data, preprocessing, augmentation, loading, config.seed)
     groups = [
-        {"params": list(model.backbone.parameters()), "lr": 0.0, "full": how.backbone_rate},
+        {"params": list(model.backbone.parameters()), "lr": 0.0, "full": backbone_rate},
         {"params": list(model.head.parameters()), "lr": 0.0, "full": head_rate},
     ]
     optimiser = torch.optim.Adam(groups, weight_decay=how.weight_decay)
@@ -111,7 +111,8 @@ def main() -> int:
     parser.add_argument("--recipe", choices=RECIPES, default="laptop")
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--views", type=int)
-    parser.add_argument("--head-rate", type=float, default=3e-3, help="of the linear classifier")
+    parser.add_argument("--linear-rate", type=float, default=3e-4, help="of the backbone under the linear classifier")
+    parser.add_argument("--head-rate", type=float, default=1e-2, help="of the linear classifier")
     parser.add_argument("--only", choices=("prototypes", "linear"))
     parser.add_argument("--precision", default="bf16-mixed")
     parser.add_argument("--no-test", action="store_true", help="judge on validation")
@@ -151,7 +152,7 @@ def main() -> int:
             row |= {"minutes": (time.monotonic() - start) / 60, "mean_field": metrics.mean_field}
         if args.only != "prototypes":
             start = time.monotonic()
-            linear = train_linear(config, args.head_rate, args.out)
+            linear = train_linear(config, args.linear_rate, args.head_rate, args.out)
             row |= {"linear": linear.accuracy, "linear_minutes": (time.monotonic() - start) / 60}
         rows.append(row)
         print(json.dumps(row), flush=True)

@@ -195,15 +195,14 @@ PROTOPNET = Recipe(
     Replacement(start=10, every=10, unique="none", assignment="nearest_first", head_epochs=20),
 )
 
-# For a laptop and a few hundred images. Replacement is cheap when the learnt prototypes lie beside real patches: they
-# begin as patches of a backbone that tells the classes apart, and the last replacements come while the rates fall,
-# so that little moves between them and the end (ARCHITECTURE.md has the measurements).
+# For a laptop and a few hundred images, with a backbone that was trained before. Small batches make many steps of few
+# images; the backbone learns slowly, so that it does not learn the images by heart. From the middle on, prototypes are
+# replaced after every epoch: the network learns with patches in place, and the last replacement, at rates near 0,
+# moves next to nothing (ARCHITECTURE.md has the measurements).
 LAPTOP = Recipe(
     losses=Losses(cluster_weight=0.8, separation_weight=0.08),
-    optimisation=Optimisation(
-        epochs=9, pretraining_epochs=3, warm_up_epochs=0, views=2, backbone_rate=3e-4, prototype_rate=1e-2, rise=1.0
-    ),
-    replacement=Replacement(start=5, every=2),
+    optimisation=Optimisation(epochs=12, warm_up_epochs=2, batch_size=32, views=3, rise=1.0),
+    replacement=Replacement(start=6, every=1),
 )
 
 # For the small backbone and thousands of small pictures. The embeddings of a random backbone all point the same way, so
@@ -211,8 +210,8 @@ LAPTOP = Recipe(
 SCRATCH = Recipe(
     Architecture(dim=128),
     Losses(cluster_weight=0.8, separation_weight=0.08),
-    Optimisation(epochs=13, pretraining_epochs=3, warm_up_epochs=0, backbone_rate=3e-3, weight_decay=5e-4, rise=1.0),
-    Replacement(start=5, every=2),
+    Optimisation(epochs=11, pretraining_epochs=3, warm_up_epochs=0, backbone_rate=3e-3, weight_decay=5e-4, rise=1.0),
+    Replacement(start=5, every=3),
 )
 
 RECIPES: Mapping[str, Recipe] = {"laptop": LAPTOP, "scratch": SCRATCH, "pixpnet": PIXPNET, "protopnet": PROTOPNET}

@@ -37,12 +37,13 @@ class FileReader:
         return _cropped_to_box(sample, pixels) if self.crop_to_box else sample
 
 
-def read_sample(path: Path) -> Sample:
+def read_sample(path: Path | str) -> Sample:
     """Reads one image that belongs to no data set, such as one to be explained; its label is -1.
 
     Raises:
         ImageError: with the reason, if it cannot be read.
     """
+    path = Path(path)
     return FileReader()(Entry(path.name, UNKNOWN, "test", path))
 
 

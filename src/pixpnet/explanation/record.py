@@ -3,15 +3,27 @@
 Regions are disjoint half-open boxes in the `pixel` frame (the network's input); `Explanation.in_source` takes them to
 the `source` frame (the file). A claim is about one *cell*: its similarity depends on the pixels of its region and on
 nothing else. The maximum over cells, the score, may move when other pixels change, because another cell may win.
+
+What is made of a record lives beside it: `as_json`, `contrast`, `text` (for `print`) and `notebook`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from pixpnet.box import Box
+from pixpnet.data.homography import transform_points
+from pixpnet.explanation.names import UnknownClass, label_of
+from pixpnet.explanation.size import HeadName
 from pixpnet.model import Origin
 
+if TYPE_CHECKING:
+    from pixpnet.explanation.contrast import Contrast
+
 Matrix = tuple[float, float, float, float, float, float, float, float, float]
+Polygon = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
@@ -95,6 +107,10 @@ class Term:
     picture: str | None
     proof: Proof | None = None
 
+    def origin_in_source(self) -> tuple[Polygon, ...]:
+        """The prototype's own region in the pixels of its training image's file; see `Explanation.in_source`."""
+        return () if self.origin is None else _in_source(self.origin.to_source, self.origin.boxes)
+
 
 @dataclass(frozen=True)
 class ClassExplanation:
@@ -150,7 +166,8 @@ class Explanation:
         logits: of all classes, in that order.
         classes: explained classes: the predicted one, then those asked for, or the runner-up.
         head: which head made the logits (class_sum, linear, frozen, own_class).
-        explanation_size: how many terms a person must read for one class: positive ones, and positive and negative.
+        explanation_size: how many elements (scores and weights) a person must read for one class, as the paper counts
+            them: positive ones, and positive and negative; see `size`.
         sight: what the cells can see.
         model: what the model is, in a few words (backbone @ layer).
     """
@@ -163,12 +180,97 @@ class Explanation:
     class_names: tuple[str, ...]
     logits: tuple[float, ...]
     classes: tuple[ClassExplanation, ...]
-    head: Literal["class_sum", "linear", "frozen", "own_class"]
+    head: HeadName
     explanation_size: tuple[int, int]
     sight: Sight
     model: str
+
+    def __post_init__(self) -> None:
+        height, width = self.size
+        if height < 1 or width < 1 or len(self.pixels) != height * width * 3:
+            raise ValueError(f"{len(self.pixels)} bytes are no RGB image of {height} x {width} pixels")
+        if not self.classes or len(self.logits) != len(self.class_names):
+            raise ValueError(
+                f"an explanation has a logit for each class and explains at least one, got {len(self.logits)} logits, "
+                f"{len(self.class_names)} classes, {len(self.classes)} explained"
+            )
 
     @property
     def predicted(self) -> ClassExplanation:
         """The class with the largest logit."""
         return self.classes[0]
+
+    def explained(self, which: str | int) -> ClassExplanation:
+        """Why a class, by its name or label, got its logit.
+
+        Raises:
+            UnknownClass: if there is no such class or it was not asked for.
+        """
+        label = label_of(which, self.class_names)
+        for explained in self.classes:
+            if explained.label == label:
+                return explained
+        names = ", ".join(explained.class_name for explained in self.classes)
+        raise UnknownClass(
+            f"{self.class_names[label]} was not explained, but {names}: ask for it, explain(model, image, "
+            f"classes=[{self.class_names[label]!r}])"
+        )
+
+    def why_not(self, which: str | int) -> "Contrast":
+        """The terms of the predicted class and of another explained one side by side.
+
+        Raises:
+            UnknownClass: if there is no such class or it was not asked for.
+            ValueError: if it is the predicted class.
+        """
+        from pixpnet.explanation.contrast import contrast
+
+        other = self.explained(which)
+        if other is self.predicted:
+            raise ValueError(f"{other.class_name} is the predicted class: ask why not for another one")
+        return contrast(self.predicted, other)
+
+    def in_source(self, region: Sequence[Box]) -> tuple[Polygon, ...]:
+        """Boxes of this image in the pixels of its file, upright.
+
+        Returns:
+            for each box its corners (x, y), clockwise from the top left: polygons, since an image may be turned
+            against its file. They are continuous, and may reach out of the file where a small image was padded.
+        """
+        return _in_source(self.to_source, region)
+
+    def to_json(self) -> str:
+        """The record as one JSON object, with the image in it; `from_json` gives back an equal record."""
+        from pixpnet.explanation.as_json import to_json
+
+        return to_json(self)
+
+    @staticmethod
+    def from_json(text: str) -> "Explanation":
+        """The record that `to_json` wrote.
+
+        Raises:
+            BadRecord: if the text is anything else; the message says where.
+        """
+        from pixpnet.explanation.as_json import from_json
+
+        return from_json(text)
+
+    def __str__(self) -> str:
+        from pixpnet.explanation.text import text_of
+
+        return text_of(self)
+
+    def _repr_html_(self) -> str:
+        from pixpnet.explanation.notebook import html_of
+
+        return html_of(self)
+
+
+def _in_source(to_source: Matrix, region: Sequence[Box]) -> tuple[Polygon, ...]:
+    matrix = np.array(to_source).reshape(3, 3)
+    polygons = []
+    for y0, x0, y1, x1 in region:
+        corners = np.array([[x0, y0], [x1, y0], [x1, y1], [x0, y1]], dtype=np.float64)
+        polygons.append(tuple((float(x), float(y)) for x, y in transform_points(matrix, corners)))
+    return tuple(polygons)

@@ -36,6 +36,7 @@ class Field:
         self.shape = sources.shape
         self.space = sources.space
         self.channel_dim = _channel_dim(sources) if channel_dim is None else channel_dim
+        self._boxes: dict[tuple[int, ...], tuple[AnyBox, ...]] = {}
 
     # The size of the field ---------------------------------------------------------------------------------
 
@@ -58,6 +59,11 @@ class Field:
     def sees_everything(self) -> bool:
         """Whether every cell sees the whole image, as behind attention or global pooling."""
         return bool((self._areas == prod(self.space)).all())
+
+    @cached_property
+    def fraction_that_sees_everything(self) -> float:
+        """The share of the cells, channels united, that see the whole image, 0 to 1."""
+        return float((self._areas == prod(self.space)).mean())
 
     @cached_property
     def is_solid(self) -> bool:
@@ -84,7 +90,12 @@ class Field:
             cell: the row and column, or whatever indices the layer has besides the channel.
             channel: one channel; by default the union over all channels.
         """
-        return self.region(*cell, channel=channel).boxes
+        if channel is not None:
+            return self.region(*cell, channel=channel).boxes
+        # Explanations ask for the same few hundred cells over and over; a field never changes.
+        if cell not in self._boxes:
+            self._boxes[cell] = tuple(self.region(*cell).boxes)
+        return list(self._boxes[cell])
 
     def hull(self, *cell: int, channel: int | None = None) -> AnyBox | None:
         """The smallest box around the field of one cell, within the image; None where it is empty."""

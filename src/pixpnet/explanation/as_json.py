@@ -1,0 +1,97 @@
+"""An explanation as JSON and back; what comes from a file is checked before anybody draws or believes it."""
+
+import base64
+import binascii
+import io
+import json
+from collections.abc import Iterator
+from itertools import chain
+
+import numpy as np
+from jaxtyping import UInt8
+from PIL import Image
+
+from pixpnet.box import Box
+from pixpnet.data import ImageError
+from pixpnet.data.decode import decode
+from pixpnet.explanation.record import ClassExplanation, Explanation
+from pixpnet.records import BadRecord, from_plain, to_plain
+
+FORMAT = 1
+_PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def to_json(explanation: Explanation) -> str:
+    """One JSON object; `pixels` becomes a PNG in base64, everything else keeps its name."""
+    height, width = explanation.size
+    pixels = np.frombuffer(explanation.pixels, np.uint8).reshape(height, width, 3)
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, format="png")
+    values = to_plain(explanation)
+    values["pixels"] = base64.b64encode(file.getvalue()).decode("ascii")
+    return json.dumps({"format": FORMAT, **values}, indent=1, allow_nan=False)
+
+
+def from_json(text: str) -> Explanation:
+    """The explanation that `to_json` wrote.
+
+    Raises:
+        BadRecord: if the text is anything else; the message says where.
+    """
+    try:
+        values = json.loads(text)
+        if not isinstance(values, dict) or values.pop("format", None) != FORMAT:
+            raise BadRecord(f"no explanation of format {FORMAT}: was it written by pixpnet explain, and this version?")
+        pixels = _pixels(values.get("pixels"))
+        explanation = from_plain(Explanation, {**values, "pixels": pixels.tobytes()}, "explanation")
+    except BadRecord:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise BadRecord(f"no JSON: {error}") from error
+    if pixels.shape[:2] != explanation.size:
+        raise BadRecord(f"explanation.pixels: a picture of {pixels.shape[:2]} for an image of {explanation.size}")
+    for problem in _problems(explanation):
+        raise BadRecord(f"explanation: {problem}")
+    return explanation
+
+
+def _pixels(value: object) -> UInt8[np.ndarray, "height width 3"]:
+    try:
+        data = base64.b64decode(value, validate=True) if isinstance(value, str) else b""
+        if not data.startswith(_PNG):
+            raise BadRecord("explanation.pixels: expected a PNG in base64")
+        return decode(data, upright=False)
+    except (binascii.Error, ImageError) as error:
+        raise BadRecord(f"explanation.pixels: expected a PNG in base64: {error}") from error
+
+
+def _problems(explanation: Explanation) -> Iterator[str]:
+    """What no single field shows: numbers that must fit each other."""
+    names = explanation.class_names
+    for explained in explanation.classes:
+        yield from _wrong_class(explained.label, explained.class_name, names)
+        if explained.label < len(names) and explanation.logits[explained.label] != explained.logit:
+            yield f"the logit of {explained.class_name} is not the one in the list of logits"
+        for term in explained.terms:
+            yield from _wrong_class(term.label, term.class_name, names)
+    if len({explained.label for explained in explanation.classes}) < len(explanation.classes):
+        yield "a class is explained twice"
+    if explanation.predicted.logit < max(explanation.logits):
+        yield "the first class that is explained is not the one with the largest logit"
+    height, width = explanation.size
+    for y0, x0, y1, x1 in chain.from_iterable(map(_boxes, explanation.classes)):
+        if not (0 <= y0 < y1 <= height and 0 <= x0 < x1 <= width):
+            yield f"the box {(y0, x0, y1, x1)} is empty or reaches out of the image of {height} x {width} pixels"
+
+
+def _wrong_class(label: int, class_name: str, names: tuple[str, ...]) -> Iterator[str]:
+    if not 0 <= label < len(names) or names[label] != class_name:
+        yield f"the class {label} is not {class_name!r}"
+
+
+def _boxes(explained: ClassExplanation) -> Iterator[Box]:
+    for term in explained.terms:
+        yield from term.region
+        if term.proof is not None:
+            yield from term.proof.field.region
+            yield from term.proof.upsampling.region

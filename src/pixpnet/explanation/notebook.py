@@ -1,0 +1,105 @@
+"""An explanation as a small piece of HTML that holds everything it shows, for notebooks.
+
+Names of classes and files come from others, so every one of them is escaped. The large page is made in `views`.
+"""
+
+import base64
+import io
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from pixpnet.data import ImageError
+from pixpnet.data.decode import read_image
+from pixpnet.explanation.record import ClassExplanation, Explanation, Term
+from pixpnet.explanation.text import contrast_lines, place, proof_sentence, share_of, sight_lines
+from pixpnet.fields.table import percent
+
+_SHOWN_WIDTH = 320
+_CROP_SIDE = 96
+# Okabe and Ito's palette, which people tell apart however they see colours; the rest repeat.
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442", "#000000")
+
+
+def html_of(explanation: Explanation) -> str:
+    """What a notebook shows instead of the text."""
+    best = explanation.predicted
+    parts = [
+        '<div style="font-family:sans-serif;max-width:60em">',
+        f"<p><b>{escape(explanation.image)}: {escape(best.class_name)}</b> (logit {best.logit:.2f}; "
+        f"softmax {percent(best.share)}, no calibrated probability)</p>",
+    ]
+    for explained in explanation.classes:
+        parts += _class(explanation, explained)
+    for other in explanation.classes[1:]:
+        parts.append(f"<p>{escape(' '.join(contrast_lines(explanation, other)))}</p>")
+    parts.append(f"<p>{escape(' '.join(sight_lines(explanation.sight)))}</p></div>")
+    return "\n".join(parts)
+
+
+def _class(explanation: Explanation, explained: ClassExplanation) -> Iterator[str]:
+    rest = f" + {explained.rest:.2f} from {explained.rest_terms} more" if explained.rest_terms else ""
+    yield f"<details{' open' if explained is explanation.predicted else ''}>"
+    yield f"<summary>{escape(explained.class_name)}: logit {explained.logit:.2f}, the sum of these{rest}</summary>"
+    yield '<div style="display:flex;flex-wrap:wrap;gap:1em;align-items:flex-start">'
+    yield _picture(explanation, explained)
+    yield "<table><thead><tr><th></th><th>contribution</th><th>this part</th><th>looks like that part</th></tr></thead>"
+    yield "<tbody>"
+    for number, term in enumerate(explained.terms):
+        yield _row(explanation, term, number)
+    yield "</tbody></table></div></details>"
+
+
+def _picture(explanation: Explanation, explained: ClassExplanation) -> str:
+    height, width = explanation.size
+    pixels = np.frombuffer(explanation.pixels, np.uint8).reshape(height, width, 3)
+    boxes = [
+        f'<rect x="{x0}" y="{y0}" width="{x1 - x0}" height="{y1 - y0}" fill="none" stroke="{_colour(number)}" '
+        'stroke-width="2" vector-effect="non-scaling-stroke"/>'
+        for number, term in enumerate(explained.terms)
+        for y0, x0, y1, x1 in term.region
+    ]
+    alternative = f"{explanation.image}, with the parts that speak for or against {explained.class_name}"
+    return (
+        f'<svg width="{_SHOWN_WIDTH}" viewBox="0 0 {width} {height}" role="img" aria-label="{escape(alternative)}">'
+        f'<image width="{width}" height="{height}" href="{_png(Image.fromarray(pixels))}"/>{"".join(boxes)}</svg>'
+    )
+
+
+def _row(explanation: Explanation, term: Term, number: int) -> str:
+    share = percent(share_of(term.region, explanation.size))
+    proof = f"<br>{escape(proof_sentence(term.proof))}" if term.proof else ""
+    that = f"prototype {term.prototype}"
+    if term.origin is not None:
+        that = f"{place(term.origin.boxes)} of {term.origin.image}"
+    return (
+        f'<tr><td style="background:{_colour(number)};width:.5em"></td>'
+        f"<td>{term.weight:.2f} x {term.score:.2f} = {term.contribution:.2f}</td>"
+        f"<td>{escape(place(term.region))} ({share}){proof}</td>"
+        f"<td>{_crop(term)}{escape(that)} ({escape(term.class_name)})</td></tr>"
+    )
+
+
+def _crop(term: Term) -> str:
+    """The prototype's crop where its file is still there and is a picture."""
+    if term.crop is None:
+        return ""
+    try:
+        crop = Image.fromarray(read_image(Path(term.crop), upright=False))
+    except (ImageError, ValueError):
+        return ""
+    crop.thumbnail((_CROP_SIDE, _CROP_SIDE))
+    return f'<img src="{_png(crop)}" alt="prototype {term.prototype}" style="vertical-align:middle"> '
+
+
+def _png(image: Image.Image) -> str:
+    file = io.BytesIO()
+    image.save(file, format="png")
+    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
+
+
+def _colour(number: int) -> str:
+    return _COLOURS[number % len(_COLOURS)]

@@ -88,7 +88,7 @@ def explained(label: int, name: str, terms: Sequence[Term], rest: float = 0.0, r
 def explanation(
     classes: Sequence[ClassExplanation], head: Head = "class_sum", everything: float = 0.0, image: str = "jay.jpg"
 ) -> Explanation:
-    names = tuple(each.class_name for each in classes) + ("other",)
+    names = (*(each.class_name for each in classes), "other")
     return Explanation(
         image=image,
         size=(SIZE, SIZE),
@@ -96,7 +96,7 @@ def explanation(
         to_source=UNIT,
         pixels=bird(5).tobytes(),
         class_names=names,
-        logits=tuple(each.logit for each in classes) + (0.0,),
+        logits=(*(each.logit for each in classes), 0.0),
         classes=tuple(classes),
         head=head,
         explanation_size=(10, 10),

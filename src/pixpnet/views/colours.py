@@ -16,5 +16,5 @@ VERMILION_TEXT = "#a84300"
 
 # For regions that are told apart by colour and number; never yellow, which is lost on light pictures.
 REGIONS = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY)
-# Figures print the number of a region on its colour: which ink reads best there (WCAG contrast above 4.5).
-ON_REGIONS = ("#ffffff", INK, INK, INK, INK, INK)
+# The number of a region is printed on its colour, in what reads well there (contrast above 4.5).
+ON_REGIONS = ("#ffffff", "#000000", "#000000", "#000000", "#000000", "#000000")

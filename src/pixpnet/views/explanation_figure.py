@@ -1,7 +1,7 @@
 """The paper's explanation figure: this part of the image looks like that part of a training image, and the sum.
 
-One slide. On the left the image with the numbered regions of the terms; beside it, term by term, what the cell saw, what
-the prototype's own cell saw, where that was in its training image, and what the term adds to the logit.
+One slide. On the left the image with the numbered regions of the terms; beside it, term by term, what the cell saw,
+what the prototype's own cell saw, where that was in its training image, and what the term adds to the logit.
 """
 
 from collections.abc import Sequence
@@ -13,8 +13,10 @@ from matplotlib.figure import Figure
 from pixpnet.explanation.record import ClassExplanation, Explanation, Term
 from pixpnet.mapping.scene import Heatmaps
 from pixpnet.views.colours import GREEN_TEXT, GRID, INK, MUTED, REGIONS, VERMILION_TEXT
+from pixpnet.views.outline import hull
 from pixpnet.views.pictures import GREY, cut_out, image_pixels, prototype_pixels
 from pixpnet.views.slide import HEIGHT, SMALLEST, WIDTH, Heat, Place, Slide
+from pixpnet.views.tags import tag_places
 from pixpnet.views.words import listing, number, percent, proof_words, same_region, sight_words
 
 _MARGIN, _TOP, _BOTTOM, _GAP = 0.45, 1.44, HEIGHT - 0.4, 0.35
@@ -71,43 +73,27 @@ def _image(
     if explanation.sight.everything < 1:
         shown = listing(explained, _ALONE if len(explanation.classes) == 1 else _BESIDE).shown
         groups = same_region(shown)
-        tags = []
         for style, places in reversed(list(enumerate(groups))):
             region = shown[places[0]].region
             slide.outline(place, region, REGIONS[style % len(REGIONS)], dashed=style >= len(REGIONS))
-        for style, places in enumerate(groups):
-            if shown[places[0]].region:
-                tags.append((style, " ".join(str(term + 1) for term in places), shown[places[0]]))
-        _place_tags(slide, place, tags)
+        _tags(slide, place, shown, groups, explanation.size)
     return y + place.height + 0.14
 
 
-def _place_tags(slide: Slide, place: Place, tags: Sequence[tuple[int, str, Term]]) -> None:
-    """Each tag on the outline of its region where no other is, the corners first."""
-    taken: list[tuple[float, float, float, float]] = []
-    for style, words, term in tags:
-        width, height = slide.tag_size(words)
-        y0 = place.y + min(box.y0 for box in term.region) * place.scale
-        x0 = place.x + min(box.x0 for box in term.region) * place.scale
-        y1 = place.y + max(box.y1 for box in term.region) * place.scale
-        x1 = place.x + max(box.x1 for box in term.region) * place.scale
-        steps = np.linspace(0, 1, 9)
-        sides = [(x0 + (x1 - width - x0) * s, y0) for s in steps] + [(x0, y0 + (y1 - height - y0) * s) for s in steps]
-        sides += [(x1 - width, y0 + (y1 - height - y0) * s) for s in steps]
-        sides += [(x0 + (x1 - width - x0) * s, y1 - height) for s in steps]
-        # Where a region is too crowded, anywhere on the picture: the colour still says which it is.
-        anywhere = [
-            (place.x + (place.width - width) * across, place.y + (place.height - height) * down)
-            for down in np.linspace(0, 1, 12)
-            for across in np.linspace(0, 1, 8)
-        ]
-        for x, y in [*sides, *anywhere]:
-            x = min(max(x, place.x), place.x + place.width - width)
-            y = min(max(y, place.y), place.y + place.height - height)
-            if all(x + width <= a or c <= x or y + height <= b or d <= y for a, b, c, d in taken):
-                slide.tag(x, y, words, style)
-                taken.append((x - 0.02, y - 0.02, x + width + 0.02, y + height + 0.02))
-                break
+def _tags(
+    slide: Slide, place: Place, terms: Sequence[Term], groups: Sequence[Sequence[int]], size: tuple[int, int]
+) -> None:
+    """The numbers of terms on their regions."""
+    drawn = [
+        (style, " ".join(str(term + 1) for term in places), around)
+        for style, places in enumerate(groups)
+        if (around := hull(terms[places[0]].region)) is not None
+    ]
+    sizes = [slide.tag_size(words) for _, words, _ in drawn]
+    pixels = [((width + 0.02) / place.scale, (height + 0.02) / place.scale) for width, height in sizes]
+    tops = tag_places([around for _, _, around in drawn], pixels, size)
+    for (style, words, _), (x, y) in zip(drawn, tops, strict=True):
+        slide.tag(place.x + x * place.scale, place.y + y * place.scale, words, style)
 
 
 def _column(

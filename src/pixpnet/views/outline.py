@@ -93,10 +93,10 @@ def _changes(inside: Bool[np.ndarray, "down across"]) -> Iterator[tuple[bool, in
 def _walk(start: _Corner, after: dict[_Corner, list[_Corner]]) -> list[_Corner]:
     """Takes one ring out of the edges; where four meet, it turns so that parts that only touch stay apart."""
     ring = [start]
-    here, before = start, None
+    before, here = start, start
     while True:
         ends = after[here]
-        going = ends[0] if before is None or len(ends) == 1 else max(ends, key=lambda end: _turn(before, here, end))
+        going = max(ends, key=lambda end: _turn(before, here, end))
         ends.remove(going)
         if not ends:
             del after[here]

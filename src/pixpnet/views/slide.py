@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float, UInt8
 from matplotlib import colormaps
-from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.patches import PathPatch, Rectangle
@@ -41,7 +41,7 @@ class Slide:
 
     def __init__(self, width: float = WIDTH, height: float = HEIGHT) -> None:
         self.figure = Figure(figsize=(width, height), dpi=150, facecolor="white")
-        self._canvas = FigureCanvasAgg(self.figure)
+        self._renderer: RendererAgg = FigureCanvasAgg(self.figure).get_renderer()  # type: ignore[no-untyped-call]
         self._axes = self.figure.add_axes((0, 0, 1, 1))
         self._axes.set(xlim=(0, width), ylim=(height, 0), autoscale_on=False)
         self._axes.set_axis_off()
@@ -150,7 +150,7 @@ class Slide:
 
     def width_of(self, words: str, font: FontProperties) -> float:
         """How wide a line is."""
-        width, _, _ = self._canvas.get_renderer().get_text_width_height_descent(words, font, ismath=False)
+        width, _, _ = self._renderer.get_text_width_height_descent(words, font, ismath=False)  # type: ignore[no-untyped-call]
         # A renderer of another resolution hints letters a little wider.
         return 1.03 * float(width) / self.figure.dpi
 

@@ -1,4 +1,4 @@
-"""How figures and pages say things: one wording for numbers, sums and proofs, so that no view claims more than another."""
+"""How views say things: one wording for numbers, sums and proofs, so that none claims more than another."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -79,7 +79,8 @@ def sight_words(sight: Sight) -> str:
     if sight.everything == 1:
         return SEES_EVERYTHING
     some = f" {percent(sight.everything)} of the cells see the whole image." if sight.everything else ""
-    return f"A cell sees {percent(sight.mean_fraction)} of the image on average, at most {percent(sight.max_fraction)}.{some}"
+    mean, most = percent(sight.mean_fraction), percent(sight.max_fraction)
+    return f"A cell sees {mean} of the image on average, at most {most}.{some}"
 
 
 def same_region(terms: Sequence[Term]) -> tuple[tuple[int, ...], ...]:

@@ -159,6 +159,30 @@ class Field:
             seen |= hit
         return torch.from_numpy(seen.reshape(self.shape))
 
+    def separated(self) -> tuple[Bool[np.ndarray, "rows height"], Bool[np.ndarray, "cols width"]] | None:
+        """What each row of cells sees of the rows of pixels, and each column of cells of their columns.
+
+        None unless the field of every cell (channels united) is the product of the two, as behind convolutions and
+        pooling; a field that is a union of several products, such as a cross, is not taken apart.
+        """
+        cells = self._cells
+        if len(cells.shape) != 2 or len(cells.space) != 2 or len(cells.terms) > 1:
+            return None
+        if not cells.terms:
+            return np.zeros((cells.shape[0], self.space[0]), bool), np.zeros((cells.shape[1], self.space[1]), bool)
+        (term,) = cells.terms
+        atoms = [size for group in cells.atoms for size in group]
+        down, across = (np.broadcast_to(s, (*atoms, s.shape[-1])).reshape(*cells.shape, -1) for s in term.sets)
+        seeing = np.broadcast_to(term.mask, atoms).reshape(cells.shape) & down.any(-1) & across.any(-1)
+        rows, cols = np.asarray(seeing.any(1)), np.asarray(seeing.any(0))
+        # Where a row of cells sees anything at all, every cell of it must see the same rows of pixels.
+        by_row = np.where(rows[:, None], down[np.arange(len(rows)), seeing.argmax(1)], 0).astype(np.uint64)
+        by_col = np.where(cols[:, None], across[seeing.argmax(0), np.arange(len(cols))], 0).astype(np.uint64)
+        same = (down == by_row[:, None]).all(-1) & (across == by_col[None, :]).all(-1)
+        if not (seeing == np.outer(rows, cols)).all() or not same[seeing].all():
+            return None
+        return bits.unpack(by_row, self.space[0]), bits.unpack(by_col, self.space[1])
+
     def with_channels(self, dim: int) -> "Field":
         """The same field with the channels on the axis ``dim``."""
         return Field(self._sources, dim % len(self.shape))

@@ -1,0 +1,106 @@
+"""The mapping by exact receptive fields (Sec. 3, App. D, Alg. 2): similarities painted on what their cells see.
+
+A map is the maximum over cells of similarity x Gaussian over the boxes of the cell's field (`gaussian.py`), on a
+background of zeros. The region is the exact field of the best cell, holes included; it is empty where the cell sees
+only padding.
+
+Negative similarities, which no distance of the paper gives but one's own may, need more than Alg. 2 says: against zeros
+they vanish, and times a Gaussian they would *rise* towards the border of the field. So a map fades towards its own
+background b, which is 0, or twice the lowest similarity where that is negative: b + max of (s - b) x Gaussian. The
+centre of a field keeps the similarity itself, pixels that no cell sees lie below all that are seen, and without
+negative similarities this is Alg. 2 to the letter.
+"""
+
+import dataclasses
+from dataclasses import dataclass
+from functools import partial
+from weakref import WeakKeyDictionary
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from pixpnet.box import Box
+from pixpnet.fields import Field
+from pixpnet.mapping.gaussian import kernel
+from pixpnet.mapping.scene import Heatmaps, PixelMapping, Scene
+from pixpnet.mapping.separable import SeparablePainter
+
+
+def by_field(scene: Scene, gaussian: bool = True) -> Heatmaps:
+    """Maps and regions of a scene by the exact fields of the model's cells.
+
+    Args:
+        scene: an image and prototypes.
+        gaussian: pixels in the centre of a field count more than those at its border; without, all count alike.
+    """
+    seen = scene.model.field_at(scene.size)
+    known = _KNOWN.setdefault(seen, _Known())
+    maps = scene.similarity_maps.detach()
+    background = 2 * maps.flatten(1).amin(dim=1).clamp(max=0)[:, None, None]
+    negative = bool((background < 0).any())
+    painted = known.painter(seen, gaussian, maps).paint(maps - background if negative else maps)
+    if negative:
+        painted += background
+    cells = [(row, col) for row, col in scene.best_cells.tolist()]
+    return Heatmaps(painted, tuple(known.region(seen, cell) for cell in cells))
+
+
+by_flat_field: PixelMapping = partial(by_field, gaussian=False)
+
+
+@dataclass(frozen=True)
+class BoxPainter:
+    """Alg. 2 box by box, for fields that are no products; several prototypes at once."""
+
+    boxes: tuple[tuple[int, int, Box], ...]
+    size: tuple[int, int]
+    gaussian: bool
+
+    @classmethod
+    def of(cls, seen: Field, gaussian: bool) -> "BoxPainter":
+        """The painter of any field with rows and columns."""
+        rows, cols = (size for dim, size in enumerate(seen.shape) if dim != seen.channel_dim)
+        cells = ((row, col) for row in range(rows) for col in range(cols))
+        boxes = tuple((row, col, Box(*box)) for row, col in cells for box in seen.boxes(row, col))
+        height, width = seen.space
+        return cls(boxes, (height, width), gaussian)
+
+    def paint(self, maps: Float[Tensor, "protos rows cols"]) -> Float[Tensor, "protos height width"]:
+        """Maxima over cells of similarity x Gaussian; similarities are 0 or more."""
+        painted = maps.new_zeros(len(maps), *self.size)
+        # A few at a time, so that what is being painted stays in the processor's cache.
+        for part, similarities in zip(painted.split(8), maps.split(8), strict=True):
+            for row, col, (y0, x0, y1, x1) in self.boxes:
+                values = similarities[:, row, col, None, None]
+                if self.gaussian:
+                    values = values * kernel(y1 - y0, x1 - x0).to(maps)
+                box = part[:, y0:y1, x0:x1]
+                torch.maximum(box, values, out=box)
+        return painted
+
+
+Painter = SeparablePainter | BoxPainter
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What was worked out about one field: geometry costs more than painting, and images of one size share it."""
+
+    painters: dict[tuple[bool, torch.dtype, torch.device], Painter] = dataclasses.field(default_factory=dict)
+    regions: dict[tuple[int, int], tuple[Box, ...]] = dataclasses.field(default_factory=dict)
+
+    def painter(self, seen: Field, gaussian: bool, like: Tensor) -> Painter:
+        key = (gaussian, like.dtype, like.device)
+        if key not in self.painters:
+            self.painters[key] = SeparablePainter.of(seen, gaussian, like) or BoxPainter.of(seen, gaussian)
+        return self.painters[key]
+
+    def region(self, seen: Field, cell: tuple[int, int]) -> tuple[Box, ...]:
+        if cell not in self.regions:
+            self.regions[cell] = tuple(Box(*box) for box in seen.boxes(*cell))
+        return self.regions[cell]
+
+
+# Fields live as long as their model, and what is known about them as long as they.
+_KNOWN: WeakKeyDictionary[Field, _Known] = WeakKeyDictionary()

@@ -1,0 +1,45 @@
+"""A control that knows nothing: whatever a metric says about it is what the metric gives away for free."""
+
+import torch
+from torch import Tensor
+
+from pixpnet.box import Box
+from pixpnet.mapping.scene import Heatmaps, Scene
+
+
+def by_chance(scene: Scene) -> Heatmaps:
+    """Uniform noise; each region is the best cell's exact field, moved to a random place within the image.
+
+    So a region has the size and shape of an honest one and differs in its place alone. A field as large as the image
+    stays where it is, and an empty one stays empty.
+
+    Raises:
+        ValueError: if the scene has no generator.
+    """
+    generator = scene.generator
+    if generator is None:
+        raise ValueError(
+            "a random map is drawn from a generator and none came: pass generator=torch.Generator().manual_seed(0)"
+        )
+    similarities = scene.similarity_maps
+    maps = torch.rand(len(similarities), *scene.size, generator=generator, device=generator.device)
+    places = torch.rand(len(similarities), 2, generator=generator, device=generator.device)
+    field = scene.model.field_at(scene.size)
+    regions = [
+        _moved([Box(*box) for box in field.boxes(row, col)], place, scene.size)
+        for (row, col), place in zip(scene.best_cells.tolist(), places, strict=True)
+    ]
+    return Heatmaps(maps.to(similarities), tuple(regions))
+
+
+def _moved(boxes: list[Box], place: Tensor, size: tuple[int, int]) -> tuple[Box, ...]:
+    """The boxes with their hull at a place between one end of the image (0) and the other (1)."""
+    if not boxes:
+        return ()
+    starts_down, starts_across, stops_down, stops_across = zip(*boxes, strict=True)
+    top, left = min(starts_down), min(starts_across)
+    room = torch.tensor([size[0] - (max(stops_down) - top), size[1] - (max(stops_across) - left)])
+    # One more place than there is room: a hull with room for 1 pixel may stand at 0 or at 1.
+    down, across = torch.minimum((place.cpu() * (room + 1)).long(), room).tolist()
+    down, across = down - top, across - left
+    return tuple(Box(y0 + down, x0 + across, y1 + down, x1 + across) for y0, x0, y1, x1 in boxes)

@@ -43,7 +43,6 @@ class TermBlock:
         origin: id of the training image.
         held: whether the proof held; None without one.
         proof: what it found, in short.
-        proof_more: what else it found.
     """
 
     place: int
@@ -58,7 +57,18 @@ class TermBlock:
     origin: str
     held: bool | None
     proof: str
-    proof_more: str
+
+
+@dataclass(frozen=True)
+class ProofBlock:
+    """What the test of one term found: how far similarities moved."""
+
+    place: int
+    held: bool
+    outside: str
+    inside: str
+    upsampling: str
+    score: str
 
 
 @dataclass(frozen=True)
@@ -73,6 +83,8 @@ class ClassBlock:
     left: int
     rest: str
     rest_counts: bool
+    proofs: tuple[ProofBlock, ...]
+    draws: int
 
 
 @dataclass(frozen=True)
@@ -165,6 +177,23 @@ def _class_block(explanation: Explanation, explained: ClassExplanation, stock: S
         left=listed.left,
         rest=number(listed.rest),
         rest_counts=listed.left > 0 or abs(listed.rest) >= 0.005,
+        proofs=_proof_blocks(listed.shown),
+        draws=max((term.proof.draws for term in listed.shown if term.proof is not None), default=0),
+    )
+
+
+def _proof_blocks(terms: Sequence[Term]) -> tuple[ProofBlock, ...]:
+    return tuple(
+        ProofBlock(
+            place=place,
+            held=term.proof.passed,
+            outside=deviation(term.proof.field.largest_deviation),
+            inside=deviation(term.proof.inside),
+            upsampling=deviation(term.proof.upsampling.largest_deviation),
+            score=deviation(term.proof.score_outside),
+        )
+        for place, term in enumerate(terms, start=1)
+        if term.proof is not None
     )
 
 
@@ -179,7 +208,17 @@ def _marks(
     hulls = [around for region in regions if (around := hull(region)) is not None]
     tops = tag_places(hulls, [((len(each) + 0.9) * letter, 1.75 * letter) for each in words], size)
     return tuple(
-        Mark(stock.outline(region), group % len(REGIONS), group, said, x, y, (len(said) + 0.9) * letter, 1.75 * letter)
+        Mark(
+            outline=stock.outline(region),
+            style=group % len(REGIONS),
+            group=group,
+            words=said,
+            x=x,
+            y=y,
+            width=(len(said) + 0.9) * letter,
+            height=1.75 * letter,
+            dashed=group >= len(REGIONS),
+        )
         for (group, _), region, said, (x, y) in zip(drawn, regions, words, tops, strict=True)
     )
 
@@ -195,10 +234,6 @@ def _term_block(
     mark = [] if everything or not boxes else [Mark(stock.outline(boxes), style, group)]
     whose = "" if term.label == explained.label else f" of {term.class_name}"
     where = "the training image" if term.origin is None else f"the training image {term.origin.image}"
-    more = ""
-    if term.proof is not None:
-        inside, box = deviation(term.proof.inside), deviation(term.proof.upsampling.largest_deviation)
-        more = f"inside changed: {inside}; outside the upsampling box: {box}"
     return TermBlock(
         place=place + 1,
         group=group,
@@ -212,7 +247,6 @@ def _term_block(
         origin="" if term.origin is None else term.origin.image,
         held=None if term.proof is None else term.proof.passed,
         proof="" if term.proof is None else proof_words(term.proof),
-        proof_more=more,
     )
 
 

@@ -7,13 +7,14 @@ from statistics import median
 import numpy as np
 from jaxtyping import UInt8
 
-from pixpnet.explanation import Explanation, Trial
+from pixpnet.box import Box
+from pixpnet.explanation import Explanation, Term, Trial
 from pixpnet.fields import Region
 from pixpnet.model import PixPNet, picture_name
 from pixpnet.training import Judgement, Metrics
 from pixpnet.views.pictures import image_pixels, training_pixels
 from pixpnet.views.stock import Mark, Shot, Stock
-from pixpnet.views.words import percent
+from pixpnet.views.words import deviation, percent
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,16 @@ class Tested:
 
 
 @dataclass(frozen=True)
+class Misled:
+    """A term whose upsampling box leaves out what the cell reads."""
+
+    prototype: int
+    image: str
+    field: str
+    upsampling: str
+
+
+@dataclass(frozen=True)
 class Confusion:
     """Images of one class that were taken for another."""
 
@@ -118,6 +129,28 @@ def tested(examples: Sequence[Example]) -> tuple[Tested, ...]:
     )
 
 
+def worst(examples: Sequence[Example], stock: Stock, most: int = 3) -> tuple[tuple[Shot, Misled], ...]:
+    """The terms where changing what is outside the upsampling box moved the cell most, one for each image."""
+    found = []
+    for example in examples:
+        explanation = example.explanation
+        terms = [
+            term for term in explanation.predicted.terms if term.proof is not None and not term.proof.upsampling.passed
+        ]
+        if not terms or explanation.sight.everything == 1:
+            continue
+        term = max(terms, key=_moved_outside_upsampling)
+        assert term.proof is not None
+        trials = (term.proof.field, term.proof.upsampling)
+        marks = [Mark(stock.outline(trial.region), style, style) for style, trial in enumerate(trials) if trial.region]
+        alt = f"{explanation.image} with the exact field of a cell and the upsampling box of prototype {term.prototype}"
+        shot = stock.whole(stock.picture(image_pixels(explanation)), alt, marks)
+        moved = (deviation(trial.largest_deviation) for trial in trials)
+        found.append((_moved_outside_upsampling(term), shot, Misled(term.prototype, explanation.image, *moved)))
+    found.sort(key=lambda each: -each[0])
+    return tuple((shot, said) for _, shot, said in found[:most])
+
+
 def taken_for(judgement: Judgement, class_names: Sequence[str], most: int = 20) -> tuple[Confusion, ...]:
     """The most frequent mistakes.
 
@@ -144,7 +177,8 @@ def field_shot(report: Report, stock: Stock) -> tuple[Shot, tuple[tuple[str, int
     for style, (name, cell) in enumerate(model.field.landmark_cells().items()):
         region: Region = model.field.region(*cell)
         if region.boxes and not model.field.sees_everything:
-            marks.append(Mark(stock.outline(region.boxes), style, style))
+            boxes = [Box(*box) for box in region.boxes]
+            marks.append(Mark(stock.outline(boxes), style, style))
         legend.append((f"{name} cell: {percent(region.fraction)} of the image", style))
     names = " and of the ".join(model.field.landmark_cells())
     return stock.whole(stock.picture(backdrop), f"What the {names} cell sees of an image", marks), tuple(legend)
@@ -154,6 +188,10 @@ def _prototype_image(model: PixPNet, size: tuple[int, int]) -> UInt8[np.ndarray,
     """The first training image that there is a picture of, or grey."""
     name = picture_name(0, len(model.prototypes))
     return training_pixels(None, None, None if model.pictures is None else model.pictures / f"{name}.jpg", size)
+
+
+def _moved_outside_upsampling(term: Term) -> float:
+    return 0.0 if term.proof is None else term.proof.upsampling.largest_deviation
 
 
 def _tested(name: str, trials: Sequence[Trial]) -> Tested:

@@ -1,5 +1,6 @@
 """A slide: one figure of 16:9 whose coordinates are inches from the top left corner, and words that fit their place."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -62,7 +63,7 @@ class Slide:
         return self._axes.text(
             x + {"left": 0.0, "center": width / 2, "right": width}[align],
             y + _ASCENT * size * POINT,  # a common base line, whatever letters there are
-            self._shortened(" ".join(words.split()), width, font),
+            self._shortened(_printable(words), width, font),
             fontproperties=font,
             color=colour,
             ha=align,
@@ -76,7 +77,7 @@ class Slide:
         """Words broken into lines; says where the next thing may stand."""
         font = FontProperties(size=size)
         broken: list[str] = []
-        for word in words.split():
+        for word in _printable(words).split(" "):
             if broken and self.width_of(f"{broken[-1]} {word}", font) <= width:
                 broken[-1] += f" {word}"
             else:
@@ -163,6 +164,12 @@ class Slide:
             fits = self.width_of(f"{words[:middle].rstrip()}…", font) <= width
             few, many = (middle, many) if fits else (few, middle)
         return f"{words[:few].rstrip()}…"
+
+
+def _printable(words: str) -> str:
+    """One line of text; a file's name may hold bytes that are none."""
+    text = words.encode("utf-8", errors="replace").decode("utf-8")
+    return " ".join(re.split(r"[ \t\n\r\f\v]+", text))
 
 
 Heat = Float[np.ndarray, "height width"]

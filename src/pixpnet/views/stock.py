@@ -51,6 +51,7 @@ class Mark:
         y: its top.
         width: of the tag.
         height: of the tag.
+        dashed: where the colours had to be used again.
     """
 
     outline: str
@@ -61,6 +62,7 @@ class Mark:
     y: float = 0.0
     width: float = 0.0
     height: float = 0.0
+    dashed: bool = False
 
 
 @dataclass(frozen=True)

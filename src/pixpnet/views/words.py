@@ -58,14 +58,13 @@ def deviation(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share for people; 100 % and 0 % only where it is all or nothing.
+    r"""A share for people; 100 % and 0 % only where it is all or nothing.
 
     >>> percent(1.0), percent(0.9999), percent(0.274), percent(0.0)
-    ('100 %', '99.9 %', '27.4 %', '0 %')
+    ('100\xa0%', '99.9\xa0%', '27.4\xa0%', '0\xa0%')
     """
-    if share in (0, 1):
-        return f"{share:.0%}".replace("%", " %")
-    return f"{min(max(100 * share, 0.1), 99.9):.1f} %"
+    words = f"{share:.0%}" if share in (0, 1) else f"{min(max(100 * share, 0.1), 99.9):.1f}%"
+    return words.replace("%", "\N{NO-BREAK SPACE}%")
 
 
 def proof_words(proof: Proof) -> str:

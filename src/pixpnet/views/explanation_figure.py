@@ -19,7 +19,7 @@ from pixpnet.views.slide import HEIGHT, SMALLEST, WIDTH, Heat, Place, Slide
 from pixpnet.views.tags import tag_places
 from pixpnet.views.words import listing, number, percent, proof_words, same_region, sight_words
 
-_MARGIN, _TOP, _BOTTOM, _GAP = 0.45, 1.44, HEIGHT - 0.4, 0.35
+_MARGIN, _TOP, _BOTTOM, _GAP = 0.45, 1.5, HEIGHT - 0.4, 0.35
 _ALONE, _BESIDE = 10, 6  # terms that fit on a slide: of one class, of each of two
 
 
@@ -38,12 +38,11 @@ def explanation_figure(explanation: Explanation, heatmaps: Heatmaps | None = Non
     slide = Slide()
     _heading(slide, explanation)
     classes = explanation.classes[:2]
-    side = 3.55 if len(classes) == 1 else 2.4
+    side = 3.55 if len(classes) == 1 else 2.45
     left = _MARGIN + max(side, 2.9) + _GAP
     y = _TOP
     for place, explained in enumerate(classes):
         y = _image(slide, explanation, explained, y, side, "" if len(classes) == 1 else ("why", "why not")[place])
-    slide.paragraph(_MARGIN, y + 0.04, sight_words(explanation.sight), max(side, 2.9), SMALLEST, MUTED, lines=4)
     width = (WIDTH - _MARGIN - left - _GAP) / 2
     heat = None if heatmaps is None else [np.asarray(each.cpu(), dtype=np.float64) for each in heatmaps.maps]
     if len(classes) == 1:
@@ -57,9 +56,10 @@ def explanation_figure(explanation: Explanation, heatmaps: Heatmaps | None = Non
 def _heading(slide: Slide, explanation: Explanation) -> None:
     predicted = explanation.predicted
     across = WIDTH - 2 * _MARGIN
-    slide.words(_MARGIN, 0.36, predicted.class_name, across, 24, bold=True)
+    slide.words(_MARGIN, 0.3, predicted.class_name, across, 24, bold=True)
     about = f"softmax {percent(predicted.share)}, no calibrated probability  ·  {explanation.model}"
-    slide.words(_MARGIN, 0.86, f"{about}  ·  {explanation.image}", across, 11, MUTED)
+    slide.words(_MARGIN, 0.82, f"{about}  ·  {explanation.image}", across, 10.5, MUTED)
+    slide.words(_MARGIN, 1.03, sight_words(explanation.sight), across, 10.5, MUTED)
 
 
 def _image(

@@ -24,6 +24,7 @@ def run(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str
         ["train", "--help"],
         ["evaluate", "--help"],
         ["predict", "--help"],
+        ["explain", "--help"],
         ["--version"],
     ],
 )

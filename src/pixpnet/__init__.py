@@ -11,6 +11,7 @@ _HOMES: dict[str, str] = {
     for home, names in {
         "pixpnet.box": ("Box",),
         "pixpnet.data": ("DataOptions", "Sample", "open_data", "read_sample"),
+        "pixpnet.explanation": ("Explanation", "explain", "prove"),
         "pixpnet.fields": (
             *("Call", "Field", "Fields", "Region", "Sources"),
             *("UnknownLayer", "UnsupportedOperation", "receptive_fields", "rule"),

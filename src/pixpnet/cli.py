@@ -9,7 +9,7 @@ from typing import TextIO
 
 from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace, set_parsing_settings
 
-from pixpnet.commands import data, demo, evaluate, fields, predict, report, train
+from pixpnet.commands import data, demo, evaluate, explain, fields, predict, report, train
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,7 @@ COMMANDS: Mapping[str, Command | Mapping[str, Command]] = {
         "judge a trained network on images it has not seen", evaluate.add_arguments, evaluate.run, evaluate.EXAMPLES
     ),
     "predict": Command("say what is on pictures", predict.add_arguments, predict.run, predict.EXAMPLES),
+    "explain": Command("say why, part by part, and prove it", explain.add_arguments, explain.run, explain.EXAMPLES),
     "report": Command(
         "make one page about a run: accuracy, prototypes, explained examples with proofs",
         report.add_arguments,

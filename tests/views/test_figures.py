@@ -3,6 +3,7 @@
 from itertools import combinations
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -117,8 +118,8 @@ def test_proofs_are_marked_as_held_or_failed_with_the_largest_deviation() -> Non
     words = said(
         explanation_figure(explanation([explained(0, "jay", [term(0, proven=proof()), term(1, proven=proof(False))])]))
     )
-    assert "✓ held, deviation 0" in words
-    assert "✗ failed, deviation 0.25" in words
+    assert "✓ held, moved 0" in words
+    assert "✗ failed, moved 0.25" in words
 
 
 def test_a_model_whose_cells_see_everything_gets_no_box_but_a_sentence() -> None:
@@ -138,9 +139,9 @@ def test_regions_that_are_empty_or_full_of_holes_are_drawn() -> None:
 def test_pictures_of_prototypes_are_used_where_they_are(tmp_path: Path) -> None:
     with_pictures = explanation_figure(explanation([explained(0, "jay", [term(0, pictures=tmp_path)])]))
     without = explanation_figure(explanation([explained(0, "jay", [term(0)])]))
-    shown = [[image.get_array().std() for image in figure.axes[0].images] for figure in (with_pictures, without)]
-    assert min(shown[0]) > 5
-    assert sum(spread < 2 for spread in shown[1]) == 2  # two grey canvases
+    shown = [[np.ptp(image.get_array()[..., 0]) for image in figure.axes[0].images] for figure in (with_pictures, without)]
+    assert min(shown[0]) > 20
+    assert shown[1].count(0) == 2  # two grey canvases
 
 
 def test_heat_maps_must_match_the_terms() -> None:

@@ -131,11 +131,9 @@ def to_uint8(
     image: Float[Tensor, "3 height width"], preprocessing: Preprocessing
 ) -> UInt8[np.ndarray, "height width 3"]:
     """A normalised image as a person sees it."""
-    shape = (3, 1, 1)
-    mean, std = (torch.tensor(values).reshape(shape) for values in (preprocessing.mean, preprocessing.std))
-    shown: UInt8[np.ndarray, "height width 3"] = (
-        ((image.cpu() * std + mean) * 255).round().clamp(0, 255).to(torch.uint8).permute(1, 2, 0).contiguous().numpy()
-    )
+    mean, std = (255 * torch.tensor(values).reshape(3, 1, 1) for values in (preprocessing.mean, preprocessing.std))
+    levels = torch.addcmul(mean, image.cpu().float(), std).round_().clamp_(0, 255)
+    shown: UInt8[np.ndarray, "height width 3"] = levels.to(torch.uint8).permute(1, 2, 0).contiguous().numpy()
     return shown
 
 

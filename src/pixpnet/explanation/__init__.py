@@ -3,6 +3,7 @@
 from pixpnet.explanation.contrast import Contrast, Pair
 from pixpnet.explanation.explain import explain
 from pixpnet.explanation.names import UnknownClass
+from pixpnet.explanation.prove import prove
 from pixpnet.explanation.record import ClassExplanation, Explanation, Polygon, Proof, Sight, Term, Trial
 from pixpnet.explanation.size import explanation_size
 
@@ -19,4 +20,5 @@ __all__ = [
     "UnknownClass",
     "explain",
     "explanation_size",
+    "prove",
 ]

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from pixpnet.box import Box
 from pixpnet.data import Sample, preprocess, read_sample, to_uint8
@@ -29,7 +29,7 @@ def explain(
     Args:
         model: in eval mode.
         image: a picture file; or a sample, as it was read or already preprocessed.
-        classes: further classes to explain, by name or label; by default the runner-up.
+        classes: further classes to explain, by name or label; where none but the answer is named, the runner-up.
         top: how many terms of a class are listed where the head connects it with all prototypes (linear, frozen); the
             others are summed up as `rest`. A class's own prototypes (class_sum, own_class) are all listed.
 
@@ -65,7 +65,7 @@ def explain(
         if not all(map(math.isfinite, logits)):
             raise ValueError(f"the model's logits for {sample.id} are not finite: are there such numbers in the image?")
         order = sorted(range(len(logits)), key=lambda label: -logits[label])
-        labels = list(dict.fromkeys([order[0], *(asked or order[1:2])]))
+        labels = [order[0], *(dict.fromkeys(label for label in asked if label != order[0]) or order[1:2])]
         matches = output.matches
         answer = _Answer(
             model,
@@ -107,15 +107,20 @@ def as_the_network_sees(model: PixPNet, image: str | Path | Sample) -> Sample:
         return preprocess(image, model.preprocessing)
     if not image.image.is_floating_point():
         raise ValueError(
-            f"{image.id}: an image is uint8 as it was read, or floating point once preprocessed, got {image.image.dtype}"
+            f"{image.id}: an image is uint8 as read from its file, or float once preprocessed, got {image.image.dtype}"
         )
     return image
 
 
 def refuse_training_mode(model: PixPNet) -> None:
     """What is explained is the network as it answers; in training mode, batch norm looks at other images too."""
-    if any(module.training for module in model.modules()):
+    if _trains(model):
         raise ValueError("the model is in training mode, in which it answers differently: call model.eval() first")
+
+
+def _trains(module: nn.Module) -> bool:
+    # Half the time of `modules()`, which matters beside a small network.
+    return module.training or any(map(_trains, module.children()))
 
 
 @dataclass(frozen=True)
@@ -208,5 +213,5 @@ def _folder_of(model: PixPNet) -> _Folder | None:
 
 @lru_cache(maxsize=8)
 def _listed(path: Path, changed: int) -> _Folder:
-    """The names in a folder, listed again when it changes: asking for each file costs more than the terms themselves."""
+    """The names in a folder, listed again when it changes: asking for each file would cost more than all terms."""
     return _Folder(str(path), frozenset(file.name for file in path.iterdir()))

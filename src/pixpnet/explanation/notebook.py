@@ -15,7 +15,7 @@ from PIL import Image
 from pixpnet.data import ImageError
 from pixpnet.data.decode import read_image
 from pixpnet.explanation.record import ClassExplanation, Explanation, Term
-from pixpnet.explanation.text import contrast_lines, place, proof_sentence, share_of, sight_lines
+from pixpnet.explanation.text import contrast_text, place, proof_result, proofs_text, share_of, sight_text
 from pixpnet.fields.table import percent
 
 _SHOWN_WIDTH = 320
@@ -35,8 +35,11 @@ def html_of(explanation: Explanation) -> str:
     for explained in explanation.classes:
         parts += _class(explanation, explained)
     for other in explanation.classes[1:]:
-        parts.append(f"<p>{escape(' '.join(contrast_lines(explanation, other)))}</p>")
-    parts.append(f"<p>{escape(' '.join(sight_lines(explanation.sight)))}</p></div>")
+        parts.append(f"<p>{escape(contrast_text(explanation, other))}</p>")
+    proofs = [term.proof for each in explanation.classes for term in each.terms if term.proof]
+    if proofs:
+        parts.append(f"<p>{escape(proofs_text(proofs))}</p>")
+    parts.append(f"<p>{escape(sight_text(explanation.sight))}</p></div>")
     return "\n".join(parts)
 
 
@@ -70,15 +73,15 @@ def _picture(explanation: Explanation, explained: ClassExplanation) -> str:
 
 
 def _row(explanation: Explanation, term: Term, number: int) -> str:
-    share = percent(share_of(term.region, explanation.size))
-    proof = f"<br>{escape(proof_sentence(term.proof))}" if term.proof else ""
+    share = share_of(term.region, explanation.size)
+    proof = f"<br>{proof_result(term.proof, everything=share == 1.0)}" if term.proof else ""
     that = f"prototype {term.prototype}"
     if term.origin is not None:
         that = f"{place(term.origin.boxes)} of {term.origin.image}"
     return (
         f'<tr><td style="background:{_colour(number)};width:.5em"></td>'
         f"<td>{term.weight:.2f} x {term.score:.2f} = {term.contribution:.2f}</td>"
-        f"<td>{escape(place(term.region))} ({share}){proof}</td>"
+        f"<td>{escape(place(term.region))} ({percent(share)}){proof}</td>"
         f"<td>{_crop(term)}{escape(that)} ({escape(term.class_name)})</td></tr>"
     )
 

@@ -1,5 +1,6 @@
 """An explanation in words, for a terminal of 100 columns."""
 
+import textwrap
 from collections.abc import Iterator, Sequence
 
 from pixpnet.box import Box
@@ -17,9 +18,14 @@ def text_of(explanation: Explanation) -> str:
     lines = [_headline(explanation), ""]
     for explained in explanation.classes:
         lines += [*_class_lines(explanation, explained), ""]
-    lines += [*(line for each in explanation.classes[1:] for line in contrast_lines(explanation, each)), ""]
-    lines += [*_notes(explanation), *sight_lines(explanation.sight)]
-    return "\n".join(line.rstrip() for line in lines)
+    for other in explanation.classes[1:]:
+        lines += [*_wrapped(contrast_text(explanation, other)), ""]
+    terms = [term for explained in explanation.classes for term in explained.terms]
+    if any(term.proof for term in terms):
+        lines += [*_wrapped(proofs_text([term.proof for term in terms if term.proof])), ""]
+    for sentence in (*_notes(explanation, terms), sight_text(explanation.sight)):
+        lines += _wrapped(sentence)
+    return "\n".join(lines)
 
 
 def printable(text: str) -> str:
@@ -48,57 +54,73 @@ def share_of(region: Sequence[Box], size: tuple[int, int]) -> float:
     return sum((y1 - y0) * (x1 - x0) for y0, x0, y1, x1 in region) / (size[0] * size[1])
 
 
-def sight_lines(sight: Sight) -> list[str]:
+def sight_text(sight: Sight) -> str:
     """What the cells can see, and what follows for boxes."""
-    rows, cols = sight.cells
-    mean, most = percent(sight.mean_fraction), percent(sight.max_fraction)
+    cells = f"{sight.cells[0]} x {sight.cells[1]} cells"
     if sight.everything == 1.0:
-        return [
-            f"Each of the {rows} x {cols} cells sees the whole picture: no small box can be drawn, because each",
-            "similarity depends on the whole picture.",
-        ]
-    lines = [f"Each of the {rows} x {cols} cells sees on average {mean} of the picture, at most {most}."]
-    if sight.everything > 0:
-        lines.append(
-            f"{percent(sight.everything)} of the cells see the whole picture: for those no small box can be drawn."
+        return (
+            f"Each of the {cells} sees the whole picture: no small box can be drawn, because every similarity depends "
+            "on the whole picture."
         )
-    lines += [
-        "A cell's similarity depends on the pixels of its part and on nothing else. The score is the maximum",
-        "over cells, and may move when other pixels change: another cell may win.",
-    ]
-    return lines
+    mean, most = percent(sight.mean_fraction), percent(sight.max_fraction)
+    some = ""
+    if sight.everything > 0:
+        some = f" {percent(sight.everything)} of them see the whole picture: for those no small box can be drawn."
+    return (
+        f"Each of the {cells} sees on average {mean} of the picture, at most {most}.{some} A cell's similarity depends "
+        "on the pixels of its part and on nothing else. The score is the maximum over cells, and may move when other "
+        "pixels change, because another cell may win."
+    )
 
 
-def proof_sentence(proof: Proof) -> str:
-    """The result of one proof in a few words."""
-    moved = "by nothing" if proof.field.largest_deviation == 0 else f"by {proof.field.largest_deviation:.1e}"
-    return f"holds: moved {moved}" if proof.passed else f"FAILS: moved {moved}"
+def proof_result(proof: Proof, everything: bool) -> str:
+    """One proof in two words: whether the claim holds, and how far the cell's similarity moved."""
+    moved = f"{proof.field.largest_deviation:.2g}"
+    if everything:
+        return "nothing outside"
+    return f"holds ({moved})" if proof.passed else f"FAILS ({moved})"
 
 
-def contrast_lines(explanation: Explanation, other: ClassExplanation) -> list[str]:
-    """Why it is not another class, in two or three lines."""
+def proofs_text(proofs: Sequence[Proof]) -> str:
+    """The results of all proofs of an explanation in a few sentences."""
+    first = proofs[0]
+    held = sum(proof.passed for proof in proofs)
+    upsampled = sum(not proof.upsampling.passed for proof in proofs)
+    inside, score = max(proof.inside for proof in proofs), max(proof.score_outside for proof in proofs)
+    worst = max(proof.upsampling.largest_deviation for proof in proofs)
+    return (
+        f"Proof: {held} of {len(proofs)} claims hold. Every pixel outside a part was changed in {first.draws} ways; a "
+        f"claim holds if the distance at its cell stays within {first.tolerance:.1e} (in brackets: how far the "
+        f"similarity moved). Changing the part itself moved a cell's similarity by up to {inside:.2f}. A score, the "
+        f"maximum over cells, moved by up to {score:.2f} when the rest changed. The same test of the box that "
+        f"upsampling draws fails for {upsampled} of {len(proofs)}: the similarity moved by up to {worst:.2f}."
+    )
+
+
+def contrast_text(explanation: Explanation, other: ClassExplanation) -> str:
+    """Why it is not another class."""
     found: Contrast = explanation.why_not(other.label)
     mine, theirs = printable(found.predicted.class_name), printable(other.class_name)
     steps = " ".join(f"{pair.difference:+.2f}" for pair in found.pairs)
     if found.predicted.rest_terms or other.rest_terms:
-        steps += f" {found.rest:+.2f} (the rest)"
-    lines = [f"Why not {theirs}? Its logit is {found.difference:.2f} lower than that of {mine}; term by term,"]
-    return [*lines, *_wrapped(f"strongest against strongest: {steps}", "  ")]
+        steps += f", and {found.rest:+.2f} from the rest"
+    return (
+        f"Why not {theirs}? Its logit is {found.difference:.2f} lower than that of {mine}. Term by term, strongest "
+        f"against strongest, {mine} is ahead by: {steps}."
+    )
 
 
 def _headline(explanation: Explanation) -> str:
     best = explanation.predicted
-    return _fitted(
-        f"{printable(explanation.image)}: {printable(best.class_name)}",
-        f"  (logit {best.logit:.2f}; softmax {percent(best.share)}, no calibrated probability)",
-    )
+    fact = f": {printable(best.class_name)}  (logit {best.logit:.2f}; softmax {percent(best.share)}, not calibrated)"
+    return _cut(printable(explanation.image), WIDTH - len(fact)) + fact
 
 
 def _class_lines(explanation: Explanation, explained: ClassExplanation) -> Iterator[str]:
     what = "scores" if explanation.head == "class_sum" else "weighted scores"
     rest = f", and {explained.rest:.2f} from {explained.rest_terms} more" if explained.rest_terms else ""
     name = printable(explained.class_name)
-    yield _fitted(name, f": logit {explained.logit:.2f}, the sum of {len(explained.terms)} {what}{rest}")
+    yield f"{name}: logit {explained.logit:.2f}, the sum of {len(explained.terms)} {what}{rest}"
     yield from _table(_rows(explanation, explained))
 
 
@@ -106,13 +128,14 @@ def _rows(explanation: Explanation, explained: ClassExplanation) -> Iterator[tup
     weighted = explanation.head != "class_sum"
     proven = any(term.proof is not None for term in explained.terms)
     sums = ("weight x score",) if weighted else ("score",)
-    yield (*sums, "this part", "of it", *(("proof",) if proven else ()), "looks like that part of a training image")
+    yield (*sums, "this part", "share", *(("proof",) if proven else ()), "looks like that part of a training image")
     for term in explained.terms:
         number = f"{term.contribution:.2f}"
         if weighted:
             number = f"{term.weight:.2f} x {term.score:.2f} = {number}"
         where = (place(term.region), percent(share_of(term.region, explanation.size)))
-        proof = (proof_sentence(term.proof) if term.proof else "",) if proven else ()
+        everything = share_of(term.region, explanation.size) == 1.0
+        proof = (proof_result(term.proof, everything) if term.proof else "",) if proven else ()
         yield (number, *where, *proof, _origin(term, explained.label))
 
 
@@ -133,50 +156,26 @@ def _table(rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
             text.rjust(width) if position in (0, 2) else text.ljust(width)
             for position, (text, width) in enumerate(zip(front, widths[:-1], strict=True))
         )
-        yield _fitted(f"{start}  {last}", "")
+        yield f"{start}  {_cut(last, WIDTH - len(start) - 2)}"
 
 
-def _notes(explanation: Explanation) -> Iterator[str]:
-    terms = [term for explained in explanation.classes for term in explained.terms]
-    yield f"Parts are rows y0:y1 and columns x0:x1 of the {explanation.size[0]} x {explanation.size[1]} pixels that "
-    yield f"{printable(explanation.model)} saw; in the file's pixels: explanation.in_source(region)."
-    regions = [term.region for term in terms] + [term.origin.boxes for term in terms if term.origin]
-    if any(len(region) > 1 for region in regions):
+def _notes(explanation: Explanation, terms: Sequence[Term]) -> Iterator[str]:
+    height, width = explanation.size
+    yield (
+        f"Parts are rows y0:y1 and columns x0:x1 of the {height} x {width} pixels that {printable(explanation.model)} "
+        "saw; in the file's pixels: explanation.in_source(region)."
+    )
+    if any(len(region) > 1 for term in terms for region in (term.region, term.origin.boxes if term.origin else ())):
         yield f"{_GAPS} with gaps: the part does not fill these rows and columns."
     positive, both = explanation.explanation_size
     yield f"Elements to read for one class: {positive} (positive reasoning), {both} (positive and negative)."
-    proofs = [term.proof for term in terms if term.proof]
-    if proofs:
-        yield from _proof_notes(proofs)
 
 
-def _proof_notes(proofs: list[Proof]) -> Iterator[str]:
-    held = sum(proof.passed for proof in proofs)
-    upsampled = sum(proof.upsampling.passed for proof in proofs)
-    worst = max(proof.upsampling.largest_deviation for proof in proofs)
-    first = proofs[0]
-    yield (
-        f"Proof: {held} of {len(proofs)} claims hold. Every pixel outside the part was changed in {first.draws} ways, "
-    )
-    yield f"and the cell's distance stayed within {first.tolerance:.1e}."
-    yield (
-        f"Changing the part itself moved its cell's similarity by up to {max(proof.inside for proof in proofs):.2f}; "
-        "changing"
-    )
-    yield f"the rest moved a score by up to {max(proof.score_outside for proof in proofs):.2f} (another cell won)."
-    yield (
-        f"The box of the upsampled map holds what its cell sees for {upsampled} of {len(proofs)}; outside it, changes"
-    )
-    yield f"moved a similarity by up to {worst:.2f}."
+def _cut(text: str, room: int) -> str:
+    """What fits, without the middle: files differ most at their ends."""
+    room = max(room, 16)
+    return text if len(text) <= room else f"{text[: room // 2 - 1]}…{text[-(room - room // 2) :]}"
 
 
-def _fitted(name: str, fact: str) -> str:
-    """A line that ends at the terminal's edge: the name gives way, the fact stays."""
-    room = WIDTH - len(fact)
-    return (name if len(name) <= room else name[: room - 1] + "…") + fact
-
-
-def _wrapped(text: str, indent: str) -> list[str]:
-    import textwrap
-
-    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent + "  ")
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, break_on_hyphens=False)

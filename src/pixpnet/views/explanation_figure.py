@@ -20,6 +20,7 @@ from pixpnet.views.tags import tag_places
 from pixpnet.views.words import listing, number, percent, proof_words, same_region, sight_words
 
 _MARGIN, _TOP, _BOTTOM, _GAP = 0.45, 1.5, HEIGHT - 0.4, 0.35
+_WORDS = 2.2  # inches of a row that are not pictures
 _ALONE, _BESIDE = 10, 6  # terms that fit on a slide: of one class, of each of two
 
 
@@ -115,7 +116,7 @@ def _column(
     height = (foot - top) / rows
     each = (width - _GAP * (columns - 1)) / columns
     styles = {place: style for style, places in enumerate(same_region(listed.shown)) for place in places}
-    side = min(height - 0.1, (each - 1.95) / 3)
+    side = min(height - 0.1, (each - _WORDS) / 3)
     height = min(height, side + 0.3)
     for across in range(columns):
         _legend(slide, x + across * (each + _GAP), _TOP + 0.36, side, heat is not None)

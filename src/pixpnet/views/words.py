@@ -70,7 +70,7 @@ def percent(share: float) -> str:
 def proof_words(proof: Proof) -> str:
     """What the test of a term found, in a few words."""
     moved = deviation(proof.field.largest_deviation)
-    return f"held, deviation {moved}" if proof.passed else f"failed, deviation {moved}"
+    return f"held, moved {moved}" if proof.passed else f"failed, moved {moved}"
 
 
 def sight_words(sight: Sight) -> str:

@@ -1,0 +1,177 @@
+"""``pixpnet explain``: why the model takes pictures for what it says, and the proof of it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pixpnet.commands.device import DEVICE_HELP, choose_device
+from pixpnet.commands.progress import progress_bar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from jsonargparse import ArgumentParser, Namespace
+
+    from pixpnet.data import Sample
+    from pixpnet.explanation import Explanation
+    from pixpnet.model import PixPNet
+
+EXAMPLES = """examples:
+  pixpnet explain runs/birds jay.jpg
+  pixpnet explain runs/birds jay.jpg --why-not wren --why-not robin
+  pixpnet explain runs/birds jay.jpg --prove --out jay.png
+  pixpnet explain runs/birds photos/*.jpg --prove --out photos.html
+  pixpnet explain runs/birds jay.jpg --json > jay.json      read it with Explanation.from_json"""
+
+_ENDINGS = (".png", ".html", ".json")
+_MAPPINGS = ("field", "upsampling", "prp")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declares what `explain` takes."""
+    parser.add_argument("run", type=Path, metavar="RUN", help="a run folder, or a model.safetensors")
+    parser.add_argument("images", type=Path, nargs="+", metavar="IMAGE", help="picture files")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="also write x.png (a figure of one picture), x.html (one page for all of them, with everything in it) or "
+        "x.json (one record, or a list of records where several pictures were given); a file that is there is replaced",
+    )
+    parser.add_argument(
+        "--why-not",
+        type=str,
+        action="append",
+        metavar="CLASS",
+        help="explain this class as well, beside the answer; may be given several times (default: the runner-up)",
+    )
+    parser.add_argument(
+        "--mapping",
+        type=str,
+        choices=_MAPPINGS,
+        default="field",
+        help="what the heat maps in x.png show; boxes are exact fields always",
+    )
+    parser.add_argument(
+        "--prove",
+        action="store_true",
+        help="change every pixel outside each part, and check that its cell's similarity stays; exit code 1 if not",
+    )
+    parser.add_argument(
+        "--top", type=int, default=10, help="how many terms to list where a head connects a class with all prototypes"
+    )
+    parser.add_argument("--device", type=str, default="auto", help=DEVICE_HELP)
+    parser.add_argument("--own_code", action="store_true", help="the backbone is code of your own that may be called")
+    parser.add_argument("--json", action="store_true", help="print what x.json would hold, instead of the text")
+
+
+@dataclass(frozen=True)
+class _Explained:
+    """A picture and why the model answered as it did."""
+
+    sample: Sample
+    explanation: Explanation
+
+
+def run(args: Namespace) -> int:
+    """Explains pictures; a picture that cannot be read is said, and the others go on."""
+    _check(args)
+    from rich.console import Console
+
+    from pixpnet.data import ImageError
+    from pixpnet.model import PixPNet
+
+    model = PixPNet.load(args.run, own_code=args.own_code).to(choose_device(args.device))
+    found: list[_Explained] = []
+    failed = False
+    with progress_bar(Console(file=sys.stderr), "explaining") as progress:
+        for number, path in enumerate(args.images):
+
+            def report(done: int, of: int, number: int = number) -> None:
+                progress(number * of + done, len(args.images) * of)
+
+            try:
+                explained = _explained(model, path, args, report)
+            except (ImageError, OSError) as error:
+                failed = True
+                sys.stderr.write(f"error: {path}: {error}\n")
+                continue
+            found.append(explained)
+            report(1, 1)
+            if not args.json:
+                sys.stdout.write(f"{explained.explanation}\n\n")
+    explanations = [explained.explanation for explained in found]
+    several = len(args.images) > 1
+    if args.json and (found or several):
+        sys.stdout.write(_as_json(explanations, several) + "\n")
+    if args.out is not None and found:
+        _write(model, found, args)
+        if not args.json:
+            sys.stdout.write(f"written: {args.out}\n")
+    return 1 if failed or not all(map(_holds, explanations)) else 0
+
+
+def _check(args: Namespace) -> None:
+    """What can be said before anything is computed."""
+    ending = None if args.out is None else args.out.suffix.lower()
+    if ending is not None and ending not in _ENDINGS:
+        raise ValueError(f"--out {args.out} should end in one of {', '.join(_ENDINGS)}")
+    if ending == ".png" and len(args.images) > 1:
+        raise ValueError(f"a figure shows one picture, and {len(args.images)} came: use --out {args.out.stem}.html")
+    if args.mapping != "field" and ending != ".png":
+        raise ValueError(f"--mapping {args.mapping} chooses the heat maps of a figure: it goes with --out x.png")
+
+
+def _explained(model: PixPNet, path: Path, args: Namespace, report: Callable[[int, int], None]) -> _Explained:
+    from dataclasses import replace
+
+    from pixpnet.data import preprocess, read_sample
+    from pixpnet.explanation import explain, prove
+
+    sample = preprocess(replace(read_sample(path), id=str(path)), model.preprocessing)
+    explanation = explain(model, sample, classes=args.why_not or (), top=args.top)
+    if args.prove:
+        explanation = prove(model, sample, explanation, progress=report)
+    return _Explained(sample, explanation)
+
+
+def _holds(explanation: Explanation) -> bool:
+    return all(term.proof is None or term.proof.passed for each in explanation.classes for term in each.terms)
+
+
+def _as_json(explanations: Sequence[Explanation], several: bool) -> str:
+    records = [explanation.to_json() for explanation in explanations]
+    return "[" + ",\n".join(records) + "]" if several else records[0]
+
+
+def _write(model: PixPNet, found: Sequence[_Explained], args: Namespace) -> None:
+    from pixpnet.whole_file import written_whole
+
+    explanations = [explained.explanation for explained in found]
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    ending = args.out.suffix.lower()
+    with written_whole(args.out) as temporary:
+        if ending == ".json":
+            temporary.write_text(_as_json(explanations, several=len(args.images) > 1) + "\n", encoding="utf-8")
+        elif ending == ".html":
+            from pixpnet.views.page import explanation_page
+
+            # A file's name may hold bytes that are no text.
+            temporary.write_text(explanation_page(explanations), encoding="utf-8", errors="replace")
+        else:
+            _draw(model, found[0], args.mapping, temporary)
+
+
+def _draw(model: PixPNet, explained: _Explained, mapping: str, path: Path) -> None:
+    from torch import Tensor
+
+    from pixpnet.mapping import heatmaps
+    from pixpnet.views.explanation_figure import explanation_figure
+
+    image = explained.sample.image.as_subclass(Tensor).to(model.labels.device)
+    prototypes = [term.prototype for term in explained.explanation.predicted.terms]
+    figure = explanation_figure(explained.explanation, heatmaps(model, image, prototypes, mapping=mapping))
+    figure.savefig(path, format="png")

@@ -1,0 +1,281 @@
+"""The proof of an explanation: the network is run on changed images, and nobody asks how fields are computed.
+
+For each term, everything outside the claimed region is replaced (noise, one colour, another picture), and the distance
+and similarity *at the term's cell* must stay what they were. Then the region itself is replaced, to see that it matters
+at all; and the box that upsampling would draw is put to the same test. From the claim only the region is taken; the
+rest of this file runs the model.
+
+**The tolerance** is about the distance, where float errors are made: convolutions may add in another order, or mix
+neighbouring pixels that cancel (Winograd), when pixels outside a region change. Distances are computed in float32 from
+numbers of about 1 (the cosine), or from sums of dim numbers between 0 and 1 (the squares of embeddings behind a
+sigmoid), so it is 16 units in the last place of 1, or of that sum. Mostly nothing moves at all. The similarity has its
+pole at distance 0, where the same error is multiplied by up to 1 / epsilon; its movement is reported, not judged.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from pixpnet.box import Box
+from pixpnet.data import Sample, to_uint8
+from pixpnet.explanation.explain import as_the_network_sees, refuse_training_mode
+from pixpnet.explanation.record import Explanation, Proof, Term, Trial
+from pixpnet.model import Matches, PixPNet
+
+Region = tuple[Box, ...]
+_UNITS_IN_THE_LAST_PLACE = 16
+_TOP_SHARE = 0.05
+# Of input numbers in one batch: 6 images of 224 x 224, whose activations in a VGG are some 200 MB.
+_BATCH_NUMBERS = 2**20
+
+
+def prove(
+    model: PixPNet,
+    image: str | Path | Sample,
+    explanation: Explanation,
+    draws: int = 6,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+    others: Sequence[str | Path | Sample] = (),
+) -> Explanation:
+    """Puts every claim of an explanation to the test.
+
+    Args:
+        model: that answered.
+        image: that was explained.
+        explanation: what is claimed.
+        draws: how many changed images for each region; in turns noise, one colour, and another picture around it.
+        seed: of the draws.
+        progress: is told how many images are done, of how many.
+        others: pictures to put around regions; by default the image itself, mirrored and moved at random.
+
+    Returns:
+        the same explanation with a `Proof` on each term.
+
+    Raises:
+        ValueError: if the image or the model is not that of the explanation, or the model is in training mode.
+    """
+    if draws < 1:
+        raise ValueError(f"a proof needs at least one draw, got {draws}")
+    refuse_training_mode(model)
+    pixels = _pixels_of(model, as_the_network_sees(model, image))
+    if tuple(pixels.shape[-2:]) != explanation.size or _bytes(model, pixels) != explanation.pixels:
+        raise ValueError(f"this is not the image that was explained: give the one of {explanation.image}")
+    if explanation.class_names != model.class_names:
+        raise ValueError("this model knows other classes than the explanation: give the model that was explained")
+    terms = [term for explained in explanation.classes for term in explained.terms]
+    boxes = _claims_of_upsampling(model, pixels, terms)
+    tests = _Tests()
+    for term in terms:
+        tests.add(_Change(term.region, inside=False), term)
+        tests.add(_Change(term.region, inside=True), term)
+        tests.add(_Change(boxes[term.prototype], inside=False), term)
+    fillings = _fillings(model, pixels, draws, seed, [_pixels_of(model, as_the_network_sees(model, o)) for o in others])
+    moved = tests.run(model, pixels, fillings, progress)
+    tolerance = _tolerance(model)
+
+    def trial(term: Term, region: Region) -> Trial:
+        found = moved[_Change(region, inside=False), _cell(term)]
+        return Trial(region, found.similarity, found.distance, passed=found.distance <= tolerance)
+
+    def proven(term: Term) -> Term:
+        outside = moved[_Change(term.region, inside=False), _cell(term)]
+        inside = moved[_Change(term.region, inside=True), _cell(term)]
+        proof = Proof(
+            draws=draws,
+            seed=seed,
+            tolerance=tolerance,
+            field=trial(term, term.region),
+            upsampling=trial(term, boxes[term.prototype]),
+            inside=inside.similarity,
+            score_outside=outside.score,
+        )
+        return replace(term, proof=proof)
+
+    classes = (replace(each, terms=tuple(map(proven, each.terms))) for each in explanation.classes)
+    return replace(explanation, classes=tuple(classes))
+
+
+@dataclass(frozen=True)
+class _Change:
+    """Pixels that are replaced: those of a region, or all others."""
+
+    region: Region
+    inside: bool
+
+    def mask(self, size: tuple[int, int]) -> Bool[Tensor, "height width"]:
+        """True where pixels are replaced."""
+        seen = torch.zeros(size, dtype=torch.bool)
+        for y0, x0, y1, x1 in self.region:
+            seen[y0:y1, x0:x1] = True
+        return seen if self.inside else ~seen
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """Where the network is read: the match of a prototype with one patch."""
+
+    prototype: int
+    row: int
+    col: int
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """The largest movements over all draws."""
+
+    similarity: float = 0.0
+    distance: float = 0.0
+    score: float = 0.0
+
+
+class _Tests:
+    """Which changed images are needed, and what is read from each: terms that claim the same pixels share images."""
+
+    def __init__(self) -> None:
+        self._cells: dict[_Change, list[_Cell]] = defaultdict(list)
+
+    def add(self, change: _Change, term: Term) -> None:
+        """Asks what a change does to the cell of a term."""
+        if _cell(term) not in self._cells[change]:
+            self._cells[change].append(_cell(term))
+
+    def run(
+        self,
+        model: PixPNet,
+        image: Float[Tensor, "3 height width"],
+        fillings: Float[Tensor, "draws 3 height width"],
+        progress: Callable[[int, int], None] | None,
+    ) -> dict[tuple[_Change, _Cell], _Moved]:
+        """The largest movement for each change and cell."""
+        moved: dict[tuple[_Change, _Cell], _Moved] = defaultdict(_Moved)
+        work = [(change, draw) for change in self._cells for draw in range(len(fillings))]
+        size = (image.shape[-2], image.shape[-1])
+        for start, part in _batches(work, max(1, _BATCH_NUMBERS // image.numel() - 1)):
+            masks = torch.stack([change.mask(size) for change, _ in part]).to(image.device)
+            filled = fillings[[draw for _, draw in part]]
+            # Rounding may depend on the batch, so the unchanged image is part of each.
+            images = torch.cat([image[None], torch.where(masks[:, None], filled, image)])
+            for key, found in self._movements(_matches(model, images), [change for change, _ in part]):
+                best = moved[key]
+                moved[key] = _Moved(
+                    max(best.similarity, found.similarity),
+                    max(best.distance, found.distance),
+                    max(best.score, found.score),
+                )
+            if progress is not None:
+                progress(start + len(part), len(work))
+        return moved
+
+    def _movements(
+        self, matches: Matches, changes: Sequence[_Change]
+    ) -> Iterator[tuple[tuple[_Change, _Cell], _Moved]]:
+        """How far each cell is from where it was in the first image of the batch."""
+        keys = [(change, cell) for change in changes for cell in self._cells[change]]
+        number = [place for place, change in enumerate(changes, start=1) for _ in self._cells[change]]
+        prototypes = [cell.prototype for _, cell in keys]
+        rows, cols = [cell.row for _, cell in keys], [cell.col for _, cell in keys]
+        distances = matches.distance_maps[number, prototypes, rows, cols]
+        before = matches.distance_maps[[0] * len(keys), prototypes, rows, cols]
+        similarities, first = (matches.similarity(each, matches.epsilon) for each in (distances, before))
+        scores = matches.scores[number, prototypes] - matches.scores[0, prototypes]
+        table = torch.stack([similarities - first, distances - before, scores], dim=1).abs().tolist()
+        for key, (similarity, distance, score) in zip(keys, table, strict=True):
+            yield key, _Moved(similarity, distance, score)
+
+
+def _batches(work: Sequence[tuple[_Change, int]], length: int) -> Iterator[tuple[int, Sequence[tuple[_Change, int]]]]:
+    for start in range(0, len(work), length):
+        yield start, work[start : start + length]
+
+
+def _cell(term: Term) -> _Cell:
+    return _Cell(term.prototype, *term.cell)
+
+
+def _matches(model: PixPNet, images: Float[Tensor, "batch 3 height width"]) -> Matches:
+    # TensorFloat-32 has three digits: the test would see nothing but its rounding.
+    with torch.no_grad(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        matches: Matches = model(images).matches
+    return matches
+
+
+def _pixels_of(model: PixPNet, sample: Sample) -> Float[Tensor, "3 height width"]:
+    return sample.image.as_subclass(Tensor).to(model.labels.device)
+
+
+def _bytes(model: PixPNet, pixels: Float[Tensor, "3 height width"]) -> bytes:
+    return to_uint8(pixels, model.preprocessing).tobytes()
+
+
+def _fillings(
+    model: PixPNet,
+    image: Float[Tensor, "3 height width"],
+    draws: int,
+    seed: int,
+    others: Sequence[Float[Tensor, "3 _ _"]],
+) -> Float[Tensor, "draws 3 height width"]:
+    """What is put in the place of pixels, in turns: noise, one colour, another picture."""
+    generator = torch.Generator().manual_seed(seed)
+    mean, std = (torch.tensor(each)[:, None, None] for each in (model.preprocessing.mean, model.preprocessing.std))
+    fillings = []
+    for draw in range(draws):
+        if draw % 3 == 0:
+            fillings.append(torch.randn(image.shape, generator=generator))
+        elif draw % 3 == 1:
+            colour = (torch.rand(3, 1, 1, generator=generator) - mean) / std
+            fillings.append(colour.expand(image.shape))
+        elif others:
+            fillings.append(others[draw // 3 % len(others)].cpu())
+        else:
+            down, across = (int(torch.randint(side, (1,), generator=generator)) for side in image.shape[-2:])
+            fillings.append(image.cpu().flip(-1).roll((down, across), dims=(-2, -1)))
+    for other in fillings:
+        if other.shape != image.shape:
+            raise ValueError(f"a picture of {tuple(other.shape)} cannot be put around parts of {tuple(image.shape)}")
+    return torch.stack(fillings).to(image)
+
+
+def _tolerance(model: PixPNet) -> float:
+    how = model.architecture
+    numbers = how.dim * how.prototype_rows * how.prototype_cols if how.distance == "squared_l2" else 1
+    return _UNITS_IN_THE_LAST_PLACE * torch.finfo(torch.float32).eps * numbers
+
+
+def _claims_of_upsampling(
+    model: PixPNet, image: Float[Tensor, "3 height width"], terms: Sequence[Term]
+) -> dict[int, Region]:
+    """The box that upsampling would draw for each prototype; refuses a model that gives other numbers."""
+    matches = _matches(model, image[None])
+    prototypes = list(dict.fromkeys(term.prototype for term in terms))
+    rows, cols = matches.distance_maps.shape[-2:]
+    for term in terms:
+        known = term.prototype < matches.scores.shape[1] and term.cell[0] < rows and term.cell[1] < cols
+        # The tolerance of the claim would be too strict here: it was perhaps made on another device.
+        if not known or abs(float(matches.distances[0, term.prototype]) - term.distance) > 1e3 * _tolerance(model):
+            raise ValueError(
+                f"this model finds other distances than the explanation says (prototype {term.prototype}): give the "
+                "model that was explained"
+            )
+    # On merge: mapping.upsampling draws the same boxes.
+    maps = matches.similarity(matches.distance_maps[:, prototypes], matches.epsilon)
+    maps = F.interpolate(maps, size=image.shape[-2:], mode="bicubic", align_corners=False)[0]
+    return {prototype: (_box_of_the_top(each),) for prototype, each in zip(prototypes, maps, strict=True)}
+
+
+def _box_of_the_top(heatmap: Float[Tensor, "height width"]) -> Box:
+    """The smallest box around the largest values, 5 % of them (Sec. 2)."""
+    top = heatmap >= torch.quantile(heatmap.flatten(), 1 - _TOP_SHARE)
+    (y0, y1), (x0, x1) = _ends(top.any(dim=1)), _ends(top.any(dim=0))
+    return Box(y0, x0, y1, x1)
+
+
+def _ends(line: Bool[Tensor, " positions"]) -> tuple[int, int]:
+    found = line.nonzero().flatten()
+    return int(found[0]), int(found[-1]) + 1

@@ -55,7 +55,7 @@ def maps(count: int, regions: int | None = None) -> Heatmaps:
 names = st.sampled_from(["jay", LONG, HOSTILE, "Ä", "W" * 80])
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(
     counts=st.lists(st.integers(1, 14), min_size=1, max_size=3),
     name=names,
@@ -139,7 +139,9 @@ def test_regions_that_are_empty_or_full_of_holes_are_drawn() -> None:
 def test_pictures_of_prototypes_are_used_where_they_are(tmp_path: Path) -> None:
     with_pictures = explanation_figure(explanation([explained(0, "jay", [term(0, pictures=tmp_path)])]))
     without = explanation_figure(explanation([explained(0, "jay", [term(0)])]))
-    shown = [[np.ptp(image.get_array()[..., 0]) for image in figure.axes[0].images] for figure in (with_pictures, without)]
+    shown = [
+        [np.ptp(image.get_array()[..., 0]) for image in figure.axes[0].images] for figure in (with_pictures, without)
+    ]
     assert min(shown[0]) > 20
     assert shown[1].count(0) == 2  # two grey canvases
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from pixpnet.commands.device import DEVICE_HELP, choose_device
@@ -63,7 +64,8 @@ def run(args: Namespace) -> int:
 
 def how_to_open(page: Path) -> str:
     """What to type to see a page."""
-    return f"Open it:  {Path(sys.executable).name} -m webbrowser {page.resolve().as_uri()}"
+    opener = {"darwin": "open", "win32": "start"}.get(sys.platform, "xdg-open")
+    return f"Open it:  {opener} {quote(str(page))}   (or in any browser: {page.resolve().as_uri()})"
 
 
 def write_report(

@@ -124,7 +124,7 @@ def _column(
         across, down = divmod(place, rows)
         at = (x + across * (each + _GAP), top + down * height)
         over = None if heat is None else heat[place]
-        _row(slide, explanation, explained, term, place, styles[place], at, each, side, over)
+        _row(slide, explanation, explained, term, place, styles[place], at, (each, height), side, over)
     y = min(top + rows * height, foot) + 0.06
     slide.rule(x, y, width, GRID)
     listed_sum = number(sum(term.contribution for term in listed.shown))
@@ -139,7 +139,7 @@ def _column(
 
 def _legend(slide: Slide, x: float, y: float, side: float, heat: bool) -> None:
     pictures = x + 0.32
-    if side >= 0.68:
+    if side >= 0.62:
         names = ("heat map" if heat else "this part", "looks like", "from here")
         for place, name in enumerate(names):
             slide.words(pictures + place * (side + 0.06), y, name, side + 0.04, SMALLEST, MUTED)
@@ -155,11 +155,11 @@ def _row(
     place: int,
     style: int,
     at: tuple[float, float],
-    width: float,
+    size: tuple[float, float],
     side: float,
     heat: Heat | None,
 ) -> None:
-    x, y = at
+    (x, y), (width, height) = at, size
     everything = explanation.sight.everything == 1
     slide.tag(x, y, str(place + 1), style)
     image = image_pixels(explanation)
@@ -190,10 +190,9 @@ def _row(
         mark = "✓" if term.proof.passed else "✗"
         lines.append((f"{mark} {proof_words(term.proof)}", GREEN_TEXT if term.proof.passed else VERMILION_TEXT))
     whose = "" if term.label == explained.label else f" of {term.class_name}"
-    lines.append((f"prototype {term.prototype}{whose}", MUTED))
-    if term.origin is not None:
-        lines.append((term.origin.image, MUTED))
-    for step, (line, ink) in enumerate(lines[: max(1, int((side - 0.2) / 0.165))]):
+    source_image = "" if term.origin is None else f", {term.origin.image}"
+    lines.append((f"prototype {term.prototype}{whose}{source_image}", MUTED))
+    for step, (line, ink) in enumerate(lines[: max(1, int((height - 0.24) / 0.168))]):
         slide.words(words, y + 0.23 + 0.168 * step, line, room, SMALLEST, ink)
 
 

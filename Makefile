@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo test test-slow check bench format clean
+.PHONY: help install demo test test-slow browser check bench format clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 20
@@ -29,6 +29,12 @@ check: $(STAMP)  ## format, lint, types and the import contract, without the tes
 
 test: check  ## everything that must hold before a change lands
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+browser:  ## Chromium for the tests of pages, where there is none and this machine lets us install it
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
+	  { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get -qq update >/dev/null && \
+	    DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends chromium >/dev/null 2>&1; } || \
+	  echo "no Chromium here, and it cannot be installed (that needs root and Debian's apt-get): tests of pages skip"
 
 test-slow: $(STAMP)  ## what takes minutes: the probe on timm's families, and on every pixel of Inception
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n 2 --dist worksteal

@@ -9,7 +9,7 @@ from typing import TextIO
 
 from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace, set_parsing_settings
 
-from pixpnet.commands import data, demo, evaluate, explain, fields, predict, train
+from pixpnet.commands import data, demo, evaluate, explain, fields, predict, report, train
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,12 @@ COMMANDS: Mapping[str, Command | Mapping[str, Command]] = {
     ),
     "predict": Command("say what is on pictures", predict.add_arguments, predict.run, predict.EXAMPLES),
     "explain": Command("say why, part by part, and prove it", explain.add_arguments, explain.run, explain.EXAMPLES),
+    "report": Command(
+        "make one page about a run: accuracy, prototypes, explained examples with proofs",
+        report.add_arguments,
+        report.run,
+        report.EXAMPLES,
+    ),
     "demo": Command("try it with nothing at hand", demo.add_arguments, demo.run),
 }
 _GROUPS = {"data": "look at data sets before training on them"}

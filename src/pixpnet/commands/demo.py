@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 MODEL, LAYER, SIZE, PIXELS = "resnet18", "layer2", 224, 8
 # Cells of this backbone see 61 x 61 of 96 x 96 pixels, less at the border.
 BACKBONE = "small-61"
+# Right answers to explain in the report, and wrong ones.
+EXAMPLES = 2
 
 
 def add_arguments(parser: "ArgumentParser") -> None:
@@ -21,11 +23,13 @@ def add_arguments(parser: "ArgumentParser") -> None:
 
 
 def run(args: "Namespace") -> int:
-    """Shows the fields of a network, checks them, draws birds, trains on them and says where to look."""
+    """Shows the fields of a network, checks them, draws birds, trains on them, and ends with a report."""
     args.out.mkdir(parents=True, exist_ok=True)
     sound = _show_fields(args.out)
     _draw_birds(args.out)
-    _train(args.out / (f"run-seed-{args.seed}" if args.seed else "run"), args.seed)
+    folder = args.out / (f"run-seed-{args.seed}" if args.seed else "run")
+    _train(folder, args.seed)
+    _report(folder, args.out / f"{folder.name.replace('run', 'report')}.html", args.seed)
     return 0 if sound else 1
 
 
@@ -108,3 +112,13 @@ def _train(folder: Path, seed: int) -> None:
         f"Use the model:  pixpnet predict {folder} PICTURES\n"
         f"                python -c \"import pixpnet; print(pixpnet.PixPNet.load('{folder}'))\"\n"
     )
+
+
+def _report(folder: Path, page: Path, seed: int) -> None:
+    from pixpnet.commands.device import choose_device
+    from pixpnet.commands.report import how_to_open, write_report
+
+    sys.stdout.write("\n4. Why it answers as it does: explaining a few birds, and putting every claim to the test.\n")
+    sys.stdout.flush()
+    size = write_report(folder, page, (), "val", EXAMPLES, seed, choose_device("auto"))
+    sys.stdout.write(f"Everything on one page, in one file: {page} ({size / 1e6:.1f} MB)\n{how_to_open(page)}\n")

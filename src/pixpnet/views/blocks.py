@@ -1,0 +1,272 @@
+"""What the templates of pages are given: explanations and prototypes as shots and words, ready to be printed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pixpnet.explanation import ClassExplanation, Explanation, Term
+from pixpnet.model import Origin, PixPNet, picture_name
+from pixpnet.views.colours import REGIONS
+from pixpnet.views.outline import hull
+from pixpnet.views.pictures import image_pixels, prototype_pixels, training_pixels
+from pixpnet.views.stock import Mark, Shot, Stock
+from pixpnet.views.tags import tag_places
+from pixpnet.views.words import (
+    SEES_EVERYTHING,
+    deviation,
+    listing,
+    number,
+    percent,
+    proof_words,
+    same_region,
+    sight_words,
+)
+
+_MOST = 20  # terms of one class
+
+
+@dataclass(frozen=True)
+class TermBlock:
+    """One addend: this part, like that part, from there.
+
+    Attributes:
+        place: its number on the page, from 1.
+        group: which outline of the image is its region.
+        style: colour of that outline.
+        here: what the cell sees; None where it sees only padding.
+        there: what the prototype's cell saw; None where that is not known.
+        source: the prototype's training image.
+        contribution: what it adds.
+        product: weight times score, where the head has weights; else empty.
+        prototype: which one, and of which class where it is another.
+        origin: id of the training image.
+        held: whether the proof held; None without one.
+        proof: what it found, in short.
+    """
+
+    place: int
+    group: int
+    style: int
+    here: Shot | None
+    there: Shot | None
+    source: Shot
+    contribution: str
+    product: str
+    prototype: str
+    origin: str
+    held: bool | None
+    proof: str
+
+
+@dataclass(frozen=True)
+class ProofBlock:
+    """What the test of one term found: how far similarities moved."""
+
+    place: int
+    held: bool
+    outside: str
+    inside: str
+    upsampling: str
+    score: str
+
+
+@dataclass(frozen=True)
+class ClassBlock:
+    """Why a class got its logit."""
+
+    class_name: str
+    logit: str
+    image: Shot
+    terms: tuple[TermBlock, ...]
+    shown: str
+    left: int
+    rest: str
+    rest_counts: bool
+    proofs: tuple[ProofBlock, ...]
+    draws: int
+
+
+@dataclass(frozen=True)
+class ExplanationBlock:
+    """One explained image.
+
+    Attributes:
+        image: its name.
+        share: softmax of the predicted class.
+        model: in a few words.
+        sight: what the cells can see.
+        verdict: right, wrong, or unknown where the true class is not known.
+        truth: the true class, where it is known.
+        predicted: why.
+        others: why not.
+    """
+
+    image: str
+    share: str
+    model: str
+    sight: str
+    verdict: Literal["right", "wrong", "unknown"]
+    truth: str
+    predicted: ClassBlock
+    others: tuple[ClassBlock, ...]
+
+
+@dataclass(frozen=True)
+class PrototypeBlock:
+    """One prototype in its training image."""
+
+    number: int
+    source: Shot
+    part: Shot | None
+    image: str
+    cell: str
+    moved: str
+
+
+def explanation_block(explanation: Explanation, stock: Stock, truth: str | None = None) -> ExplanationBlock:
+    """An explanation for the page.
+
+    Args:
+        explanation: what to show.
+        stock: takes in its pictures.
+        truth: name of the true class, where it is known.
+    """
+    predicted, *others = (_class_block(explanation, explained, stock) for explained in explanation.classes)
+    name = explanation.predicted.class_name
+    return ExplanationBlock(
+        image=explanation.image,
+        share=percent(explanation.predicted.share),
+        model=explanation.model,
+        sight=sight_words(explanation.sight),
+        verdict="unknown" if truth is None else "right" if truth == name else "wrong",
+        truth=truth or "",
+        predicted=predicted,
+        others=tuple(others),
+    )
+
+
+def prototype_blocks(model: PixPNet, stock: Stock, label: int) -> tuple[PrototypeBlock, ...]:
+    """The prototypes of a class; none where prototypes are not patches."""
+    origins = model.origins or ()
+    return tuple(_prototype_block(model, stock, origin, len(origins)) for origin in origins if origin.label == label)
+
+
+def _class_block(explanation: Explanation, explained: ClassExplanation, stock: Stock) -> ClassBlock:
+    listed = listing(explained, _MOST)
+    picture = stock.picture(image_pixels(explanation))
+    groups = same_region(listed.shown)
+    everything = explanation.sight.everything == 1
+    alt = f"The image {explanation.image}"
+    marks: Sequence[Mark] = ()
+    if everything:
+        alt += f". {SEES_EVERYTHING}"
+    else:
+        alt += f" with the regions of the {len(listed.shown)} terms for {explained.class_name}"
+        marks = _marks(listed.shown, groups, stock, explanation.size)
+    group_of = {place: group for group, places in enumerate(groups) for place in places}
+    return ClassBlock(
+        class_name=explained.class_name,
+        logit=number(explained.logit),
+        image=stock.whole(picture, alt, marks),
+        terms=tuple(
+            _term_block(explanation, explained, term, place, group_of[place], stock)
+            for place, term in enumerate(listed.shown)
+        ),
+        shown=number(sum(term.contribution for term in listed.shown)),
+        left=listed.left,
+        rest=number(listed.rest),
+        rest_counts=listed.left > 0 or abs(listed.rest) >= 0.005,
+        proofs=_proof_blocks(listed.shown),
+        draws=max((term.proof.draws for term in listed.shown if term.proof is not None), default=0),
+    )
+
+
+def _proof_blocks(terms: Sequence[Term]) -> tuple[ProofBlock, ...]:
+    return tuple(
+        ProofBlock(
+            place=place,
+            held=term.proof.passed,
+            outside=deviation(term.proof.field.largest_deviation),
+            inside=deviation(term.proof.inside),
+            upsampling=deviation(term.proof.upsampling.largest_deviation),
+            score=deviation(term.proof.score_outside),
+        )
+        for place, term in enumerate(terms, start=1)
+        if term.proof is not None
+    )
+
+
+def _marks(
+    terms: Sequence[Term], groups: Sequence[Sequence[int]], stock: Stock, size: tuple[int, int]
+) -> tuple[Mark, ...]:
+    """The outlines of terms, with their numbers where they do not cover one another."""
+    letter = size[1] / 24  # the width of a digit, in pixels of the image
+    drawn = [(group, places) for group, places in enumerate(groups) if terms[places[0]].region]
+    words = [" ".join(str(place + 1) for place in places) for _, places in drawn]
+    regions = [terms[places[0]].region for _, places in drawn]
+    hulls = [around for region in regions if (around := hull(region)) is not None]
+    tops = tag_places(hulls, [((len(each) + 0.9) * letter, 1.75 * letter) for each in words], size)
+    return tuple(
+        Mark(
+            outline=stock.outline(region),
+            style=group % len(REGIONS),
+            group=group,
+            words=said,
+            x=x,
+            y=y,
+            width=(len(said) + 0.9) * letter,
+            height=1.75 * letter,
+            dashed=group >= len(REGIONS),
+        )
+        for (group, _), region, said, (x, y) in zip(drawn, regions, words, tops, strict=True)
+    )
+
+
+def _term_block(
+    explanation: Explanation, explained: ClassExplanation, term: Term, place: int, group: int, stock: Stock
+) -> TermBlock:
+    everything = explanation.sight.everything == 1
+    image = stock.picture(image_pixels(explanation))
+    training = stock.picture(prototype_pixels(term, explanation.size))
+    boxes = () if term.origin is None else term.origin.boxes
+    style = group % len(REGIONS)
+    mark = [] if everything or not boxes else [Mark(stock.outline(boxes), style, group)]
+    whose = "" if term.label == explained.label else f" of {term.class_name}"
+    where = "the training image" if term.origin is None else f"the training image {term.origin.image}"
+    return TermBlock(
+        place=place + 1,
+        group=group,
+        style=style,
+        here=stock.part(image, term.region, f"This part: the region of term {place + 1}"),
+        there=stock.part(training, boxes, f"That part: what prototype {term.prototype} saw"),
+        source=stock.whole(training, f"Prototype {term.prototype} in {where}", mark),
+        contribution=number(term.contribution),
+        product="" if explanation.head == "class_sum" else f"{number(term.weight)} × {number(term.score)}",
+        prototype=f"prototype {term.prototype}{whose}",
+        origin="" if term.origin is None else term.origin.image,
+        held=None if term.proof is None else term.proof.passed,
+        proof="" if term.proof is None else proof_words(term.proof),
+    )
+
+
+def _prototype_block(model: PixPNet, stock: Stock, origin: Origin, count: int) -> PrototypeBlock:
+    name = picture_name(origin.prototype, count)
+    folder: Path | None = model.pictures
+    pixels = training_pixels(
+        origin,
+        None if folder is None else folder / f"{name}.png",
+        None if folder is None else folder / f"{name}.jpg",
+        (model.preprocessing.size, model.preprocessing.size),
+    )
+    picture = stock.picture(pixels)
+    everything = model.field.sees_everything
+    mark = [] if everything or not origin.boxes else [Mark(stock.outline(origin.boxes), 0, 0)]
+    return PrototypeBlock(
+        number=origin.prototype,
+        source=stock.whole(picture, f"Prototype {origin.prototype} in the training image {origin.image}", mark),
+        part=None if everything else stock.part(picture, origin.boxes, f"What prototype {origin.prototype} saw"),
+        image=origin.image,
+        cell=f"{origin.row}, {origin.col}",
+        moved=deviation(origin.distance),
+    )

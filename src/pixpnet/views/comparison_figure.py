@@ -1,0 +1,93 @@
+"""Here and there: the pixels that a cell sees, beside the box that upsampling of the similarity map would draw.
+
+The upper row is the receptive-field mapping, the lower one upsampling, for a few terms of one explanation. Where the
+terms are proven, the captions say what changing everything outside did to the cell.
+"""
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from pixpnet.explanation.record import Explanation, Term, Trial
+from pixpnet.mapping.scene import Heatmaps
+from pixpnet.views.colours import BLUE, GREEN_TEXT, MUTED, ORANGE, VERMILION_TEXT
+from pixpnet.views.pictures import image_pixels
+from pixpnet.views.slide import SMALLEST, WIDTH, Slide
+from pixpnet.views.words import SEES_EVERYTHING, deviation, number
+
+_MARGIN, _TOP, _LABELS, _GAP = 0.45, 1.35, 2.35, 0.3
+_MOST = 4
+_SIDE = 2.3
+
+
+def comparison_figure(explanation: Explanation, field: Heatmaps, upsampling: Heatmaps) -> Figure:
+    """Draws two mappings of the first terms of the predicted class, one below the other.
+
+    Args:
+        explanation: whose terms; with proofs, if the captions are to say what was found.
+        field: the receptive-field mapping of the predicted class's terms, in their order.
+        upsampling: the same by upsampling.
+
+    Raises:
+        ValueError: if there are not as many maps as terms.
+    """
+    terms = explanation.predicted.terms
+    for name, maps in (("receptive-field", field), ("upsampling", upsampling)):
+        if len(maps.maps) != len(terms):
+            raise ValueError(
+                f"{len(maps.maps)} {name} maps for {len(terms)} terms: ask `heatmaps` for the prototypes of the "
+                "predicted class's terms, in their order"
+            )
+    slide = Slide()
+    across = WIDTH - 2 * _MARGIN
+    slide.words(_MARGIN, 0.36, "What the network saw, and what upsampling claims it saw", across, 22, bold=True)
+    about = f"{explanation.predicted.class_name}  ·  {explanation.model}  ·  {explanation.image}"
+    slide.words(_MARGIN, 0.84, about, across, 11, MUTED)
+    everything = explanation.sight.everything == 1
+    exact = SEES_EVERYTHING if everything else "The outline holds every pixel that the cell reads."
+    _row(slide, explanation, terms, field, _TOP, BLUE, "Receptive field", exact, everything)
+    guess = "A box around the top 5 % of the enlarged similarity map. Nothing ties it to what the cell reads."
+    _row(slide, explanation, terms, upsampling, _TOP + 3.0, ORANGE, "Upsampling", guess, False)
+    proven = [term.proof for term in terms[:_MOST] if term.proof is not None]
+    if proven:
+        said = (
+            "Below each image: how far the cell's similarity moved at most when every pixel outside was changed, in "
+            f"{proven[0].draws} draws."
+        )
+        slide.paragraph(_MARGIN, _TOP + 4.7, said, _LABELS - 0.35, SMALLEST, MUTED)
+    return slide.figure
+
+
+def _row(
+    slide: Slide,
+    explanation: Explanation,
+    terms: tuple[Term, ...],
+    maps: Heatmaps,
+    y: float,
+    colour: str,
+    title: str,
+    about: str,
+    everything: bool,
+) -> None:
+    slide.words(_MARGIN, y, title, _LABELS - 0.3, 13, bold=True)
+    slide.paragraph(_MARGIN, y + 0.32, about, _LABELS - 0.35, 10, MUTED)
+    for place, term in enumerate(terms[:_MOST]):
+        x = _MARGIN + _LABELS + place * (_SIDE + _GAP)
+        heat = np.asarray(maps.maps[place].cpu(), dtype=np.float64)
+        shown = slide.picture(image_pixels(explanation), x, y, _SIDE, heat)
+        if not everything:
+            slide.outline(shown, maps.regions[place], colour)
+        below = y + shown.height + 0.08
+        score = f"{place + 1}. prototype {term.prototype}, similarity {number(term.score)}"
+        slide.words(x, below, score, _SIDE, SMALLEST)
+        if term.proof is not None:
+            trial = term.proof.field if colour == BLUE else term.proof.upsampling
+            slide.words(x, below + 0.18, _found(trial), _SIDE, SMALLEST, _ink(trial))
+
+
+def _found(trial: Trial) -> str:
+    moved = deviation(trial.largest_deviation)
+    return f"✓ outside: moved by {moved}" if trial.passed else f"✗ outside: moved by {moved}"
+
+
+def _ink(trial: Trial) -> str:
+    return GREEN_TEXT if trial.passed else VERMILION_TEXT

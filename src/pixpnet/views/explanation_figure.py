@@ -1,0 +1,200 @@
+"""The paper's explanation figure: this part of the image looks like that part of a training image, and the sum.
+
+One slide. On the left the image with the numbered regions of the terms; beside it, term by term, what the cell saw,
+what the prototype's own cell saw, where that was in its training image, and what the term adds to the logit.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import UInt8
+from matplotlib.figure import Figure
+
+from pixpnet.explanation.record import ClassExplanation, Explanation, Term
+from pixpnet.mapping.scene import Heatmaps
+from pixpnet.views.colours import GREEN_TEXT, GRID, INK, MUTED, REGIONS, VERMILION_TEXT
+from pixpnet.views.outline import hull
+from pixpnet.views.pictures import GREY, cut_out, image_pixels, prototype_pixels
+from pixpnet.views.slide import HEIGHT, SMALLEST, WIDTH, Heat, Place, Slide
+from pixpnet.views.tags import tag_places
+from pixpnet.views.words import listing, number, percent, proof_words, same_region, sight_words
+
+_MARGIN, _TOP, _BOTTOM, _GAP = 0.45, 1.5, HEIGHT - 0.4, 0.35
+_WORDS = 2.2  # inches of a row that are not pictures
+_ALONE, _BESIDE = 10, 6  # terms that fit on a slide: of one class, of each of two
+
+
+def explanation_figure(explanation: Explanation, heatmaps: Heatmaps | None = None) -> Figure:
+    """Draws why the model answered as it did; beside it, where a second class is explained, why not that one.
+
+    Args:
+        explanation: what to draw; the regions of the first two explained classes are shown.
+        heatmaps: of the predicted class's terms, in their order, laid over the image in the place of the crops.
+    """
+    if heatmaps is not None and len(heatmaps.maps) != len(explanation.predicted.terms):
+        raise ValueError(
+            f"{len(heatmaps.maps)} heat maps for {len(explanation.predicted.terms)} terms: ask `heatmaps` for the "
+            "prototypes of the predicted class's terms, in their order"
+        )
+    slide = Slide()
+    _heading(slide, explanation)
+    classes = explanation.classes[:2]
+    side = 3.55 if len(classes) == 1 else 2.45
+    left = _MARGIN + max(side, 2.9) + _GAP
+    y = _TOP
+    for place, explained in enumerate(classes):
+        y = _image(slide, explanation, explained, y, side, "" if len(classes) == 1 else ("why", "why not")[place])
+    width = (WIDTH - _MARGIN - left - _GAP) / 2
+    heat = None if heatmaps is None else [np.asarray(each.cpu(), dtype=np.float64) for each in heatmaps.maps]
+    if len(classes) == 1:
+        _column(slide, explanation, classes[0], left, 2 * width + _GAP, _ALONE, heat)
+    else:
+        _column(slide, explanation, classes[0], left, width, _BESIDE, heat)
+        _column(slide, explanation, classes[1], left + width + _GAP, width, _BESIDE, None)
+    return slide.figure
+
+
+def _heading(slide: Slide, explanation: Explanation) -> None:
+    predicted = explanation.predicted
+    across = WIDTH - 2 * _MARGIN
+    slide.words(_MARGIN, 0.3, predicted.class_name, across, 24, bold=True)
+    about = f"softmax {percent(predicted.share)}, no calibrated probability  ·  {explanation.model}"
+    slide.words(_MARGIN, 0.82, f"{about}  ·  {explanation.image}", across, 10.5, MUTED)
+    slide.words(_MARGIN, 1.03, sight_words(explanation.sight), across, 10.5, MUTED)
+
+
+def _image(
+    slide: Slide, explanation: Explanation, explained: ClassExplanation, y: float, side: float, caption: str
+) -> float:
+    """The image with the regions of a class's terms, and their numbers."""
+    if caption:
+        slide.words(_MARGIN, y - 0.02, f"{caption} {explained.class_name}", 2.9, 10, bold=True)
+        y += 0.22
+    place = slide.picture(image_pixels(explanation), _MARGIN, y, side)
+    if explanation.sight.everything < 1:
+        shown = listing(explained, _ALONE if len(explanation.classes) == 1 else _BESIDE).shown
+        groups = same_region(shown)
+        for style, places in reversed(list(enumerate(groups))):
+            region = shown[places[0]].region
+            slide.outline(place, region, REGIONS[style % len(REGIONS)], dashed=style >= len(REGIONS))
+        _tags(slide, place, shown, groups, explanation.size)
+    return y + place.height + 0.14
+
+
+def _tags(
+    slide: Slide, place: Place, terms: Sequence[Term], groups: Sequence[Sequence[int]], size: tuple[int, int]
+) -> None:
+    """The numbers of terms on their regions."""
+    drawn = [
+        (style, " ".join(str(term + 1) for term in places), around)
+        for style, places in enumerate(groups)
+        if (around := hull(terms[places[0]].region)) is not None
+    ]
+    sizes = [slide.tag_size(words) for _, words, _ in drawn]
+    pixels = [((width + 0.02) / place.scale, (height + 0.02) / place.scale) for width, height in sizes]
+    tops = tag_places([around for _, _, around in drawn], pixels, size)
+    for (style, words, _), (x, y) in zip(drawn, tops, strict=True):
+        slide.tag(place.x + x * place.scale, place.y + y * place.scale, words, style)
+
+
+def _column(
+    slide: Slide,
+    explanation: Explanation,
+    explained: ClassExplanation,
+    x: float,
+    width: float,
+    most: int,
+    heat: Sequence[Heat] | None,
+) -> None:
+    """The terms of a class and their sum."""
+    listed = listing(explained, most)
+    slide.words(x, _TOP - 0.02, explained.class_name, width, 12, bold=True)
+    slide.rule(x, _TOP + 0.27, width, INK)
+    columns = 2 if most == _ALONE and len(listed.shown) > 3 else 1
+    rows = max(1, -(-len(listed.shown) // columns))
+    top, foot = _TOP + 0.62, _BOTTOM - 0.42
+    height = (foot - top) / rows
+    each = (width - _GAP * (columns - 1)) / columns
+    styles = {place: style for style, places in enumerate(same_region(listed.shown)) for place in places}
+    side = min(height - 0.1, (each - _WORDS) / 3)
+    height = min(height, side + 0.3)
+    for across in range(columns):
+        _legend(slide, x + across * (each + _GAP), _TOP + 0.36, side, heat is not None)
+    for place, term in enumerate(listed.shown):
+        across, down = divmod(place, rows)
+        at = (x + across * (each + _GAP), top + down * height)
+        over = None if heat is None else heat[place]
+        _row(slide, explanation, explained, term, place, styles[place], at, (each, height), side, over)
+    y = min(top + rows * height, foot) + 0.06
+    slide.rule(x, y, width, GRID)
+    listed_sum = number(sum(term.contribution for term in listed.shown))
+    parts = f"{listed_sum} shown"
+    if listed.left:
+        parts += f", and {listed.left} more, sum {number(listed.rest)}"
+    elif abs(listed.rest) >= 0.005:
+        parts += f", rest {number(listed.rest)}"
+    slide.words(x, y + 0.1, parts, width - 1.65, 10, MUTED)
+    slide.words(x + width - 1.6, y + 0.08, f"logit {number(explained.logit)}", 1.6, 13, bold=True, align="right")
+
+
+def _legend(slide: Slide, x: float, y: float, side: float, heat: bool) -> None:
+    pictures = x + 0.32
+    if side >= 0.62:
+        names = ("heat map" if heat else "this part", "looks like", "from here")
+        for place, name in enumerate(names):
+            slide.words(pictures + place * (side + 0.06), y, name, side + 0.04, SMALLEST, MUTED)
+    else:
+        slide.words(pictures, y, "this, like that, from here", 3 * side + 0.12, SMALLEST, MUTED)
+
+
+def _row(
+    slide: Slide,
+    explanation: Explanation,
+    explained: ClassExplanation,
+    term: Term,
+    place: int,
+    style: int,
+    at: tuple[float, float],
+    size: tuple[float, float],
+    side: float,
+    heat: Heat | None,
+) -> None:
+    (x, y), (width, height) = at, size
+    everything = explanation.sight.everything == 1
+    slide.tag(x, y, str(place + 1), style)
+    image = image_pixels(explanation)
+    colour, dashed = REGIONS[style % len(REGIONS)], style >= len(REGIONS)
+    pictures = x + 0.32
+    if heat is not None:
+        shown = slide.picture(image, pictures, y, side, heat)
+        if not everything:
+            slide.outline(shown, term.region, colour, dashed, width=1.4)
+    else:
+        slide.picture(_or_grey(cut_out(image, term.region)), pictures, y, side)
+    source = prototype_pixels(term, explanation.size)
+    boxes = () if term.origin is None else term.origin.boxes
+    slide.picture(_or_grey(cut_out(source, boxes)), pictures + side + 0.06, y, side)
+    there = slide.picture(source, pictures + 2 * (side + 0.06), y, side)
+    if not everything:
+        slide.outline(there, boxes, colour, dashed, width=1.4)
+    words = pictures + 3 * (side + 0.06) + 0.06
+    room = x + width - words
+    weighted = explanation.head != "class_sum"
+    slide.words(words, y - 0.02, number(term.contribution), room, 13, bold=True)
+    lines: list[tuple[str, str]] = []
+    if weighted:
+        lines.append((f"= {number(term.weight)} × {number(term.score)}", INK))
+    if not term.region:
+        lines.append(("sees padding only", MUTED))
+    if term.proof is not None:
+        mark = "✓" if term.proof.passed else "✗"
+        lines.append((f"{mark} {proof_words(term.proof)}", GREEN_TEXT if term.proof.passed else VERMILION_TEXT))
+    whose = "" if term.label == explained.label else f" of {term.class_name}"
+    source_image = "" if term.origin is None else f", {term.origin.image}"
+    lines.append((f"prototype {term.prototype}{whose}{source_image}", MUTED))
+    for step, (line, ink) in enumerate(lines[: max(1, int((height - 0.24) / 0.168))]):
+        slide.words(words, y + 0.23 + 0.168 * step, line, room, SMALLEST, ink)
+
+
+def _or_grey(pixels: UInt8[np.ndarray, "height width 3"] | None) -> UInt8[np.ndarray, "height width 3"]:
+    return np.full((4, 4, 3), GREY, np.uint8) if pixels is None else pixels

@@ -1,0 +1,79 @@
+"""Pages: one self-contained HTML file each, which opens from disk and asks nobody for anything.
+
+Templates and styles are in `pages/`. Everything that comes from outside (names of classes and files) is escaped by
+jinja2; pictures and outlines are embedded once (`stock`) and shown by reference.
+"""
+
+from collections.abc import Sequence
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from pixpnet.explanation import Explanation
+from pixpnet.views.blocks import explanation_block, prototype_blocks
+from pixpnet.views.colours import ON_REGIONS, REGIONS
+from pixpnet.views.report import Report, field_shot, judged, taken_for, tested, worst
+from pixpnet.views.stock import Stock
+from pixpnet.views.words import CLAIM, SEES_EVERYTHING, deviation, percent
+
+_MANY_PROTOTYPES = 400
+_FEW_CLASSES = 30  # more do not fit into a table that a person reads
+_OPEN_CLASSES = 20
+
+
+def explanation_page(explanations: Sequence[Explanation]) -> str:
+    """A page that explains some images.
+
+    Raises:
+        ValueError: if there are none.
+    """
+    if not explanations:
+        raise ValueError("a page of explanations needs at least one")
+    stock = Stock()
+    blocks = [explanation_block(explanation, stock) for explanation in explanations]
+    first = explanations[0]
+    title = f"Why {first.predicted.class_name}?" if len(blocks) == 1 else f"{len(blocks)} images explained"
+    return _render("explanation.html", stock, title=title, blocks=blocks, model=first.model)
+
+
+def report_page(report: Report) -> str:
+    """A page about a run: how good its model is, what it sees, its prototypes, and explained examples."""
+    model = report.model
+    stock = Stock(longest=256 if len(model.prototypes) <= _MANY_PROTOTYPES else 112)
+    examples = [(example, explanation_block(example.explanation, stock, example.truth)) for example in report.examples]
+    sections = [
+        ("right", "Right answers", [block for _, block in examples if block.verdict == "right"]),
+        ("wrong", "Wrong answers", [block for _, block in examples if block.verdict == "wrong"]),
+        ("asked", "Images asked about", [block for _, block in examples if block.verdict == "unknown"]),
+    ]
+    return _render(
+        "report.html",
+        stock,
+        title=report.title,
+        report=report,
+        metrics=report.metrics,
+        judged=judged(report.metrics),
+        field=model.field,
+        field_shot=field_shot(report, stock),
+        sections=[section for section in sections if section[2]],
+        tested=tested(report.examples),
+        worst=worst(report.examples, stock),
+        classes=[(name, prototype_blocks(model, stock, label)) for label, name in enumerate(model.class_names)],
+        classes_open=model.num_classes <= _OPEN_CLASSES,
+        few_classes=model.num_classes <= _FEW_CLASSES,
+        confused=() if report.judgement is None else taken_for(report.judgement, model.class_names),
+    )
+
+
+def _render(template: str, stock: Stock, **values: object) -> str:
+    environment = Environment(
+        loader=PackageLoader("pixpnet.views", "pages"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(percent=percent, deviation=deviation)
+    environment.globals.update(
+        stock=stock, region_colours=list(zip(REGIONS, ON_REGIONS, strict=True)), claim=CLAIM, sees_all=SEES_EVERYTHING
+    )
+    return environment.get_template(template).render(**values)

@@ -1,0 +1,22 @@
+"use strict";
+// The page is whole without this. It pins a region by a tap or click, and opens what is folded before printing.
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button.tag");
+  if (!button) return;
+  const pin = button.getAttribute("aria-pressed") !== "true";
+  for (const other of button.closest(".why").querySelectorAll("button.tag")) {
+    other.setAttribute("aria-pressed", String(pin && other === button));
+  }
+});
+window.addEventListener("beforeprint", () => {
+  for (const folded of document.querySelectorAll("details:not([open])")) {
+    folded.open = true;
+    folded.dataset.folded = "";
+  }
+});
+window.addEventListener("afterprint", () => {
+  for (const folded of document.querySelectorAll("details[data-folded]")) {
+    folded.open = false;
+    delete folded.dataset.folded;
+  }
+});

@@ -1,0 +1,199 @@
+"""What a report is made of: a finished run, how it was judged, and explained examples."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+from jaxtyping import UInt8
+
+from pixpnet.box import Box
+from pixpnet.explanation import Explanation, Term, Trial
+from pixpnet.fields import Region
+from pixpnet.model import PixPNet, picture_name
+from pixpnet.training import Judgement, Metrics
+from pixpnet.views.pictures import image_pixels, training_pixels
+from pixpnet.views.stock import Mark, Shot, Stock
+from pixpnet.views.words import deviation, percent
+
+
+@dataclass(frozen=True)
+class Example:
+    """An explained image; the name of its true class, where it is known."""
+
+    explanation: Explanation
+    truth: str | None
+
+
+@dataclass(frozen=True)
+class OpeningLine:
+    """One line of a run's `openings.jsonl`."""
+
+    time: str
+    data: str
+    reason: str
+    images: int
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that `report_page` shows.
+
+    Attributes:
+        title: of the page.
+        model: of the run.
+        metrics: how it was judged when its training ended.
+        openings: of the test split.
+        split: whose confusion is shown and examples are from, for people.
+        judgement: on that split; None where it is not known.
+        examples: explained, best with proofs.
+        notes: what the reader must know about this report, such as that the data were not at hand.
+        config: text of `config.yaml`.
+        versions: of what made the page.
+    """
+
+    title: str
+    model: PixPNet
+    metrics: Metrics
+    openings: tuple[OpeningLine, ...]
+    split: str
+    judgement: Judgement | None
+    examples: tuple[Example, ...]
+    notes: tuple[str, ...]
+    config: str
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A split before and after replacement."""
+
+    split: str
+    before: Judgement
+    after: Judgement
+
+
+@dataclass(frozen=True)
+class Tested:
+    """What proofs found for one way to draw regions."""
+
+    name: str
+    terms: int
+    held: int
+    median: float
+    largest: float
+
+
+@dataclass(frozen=True)
+class Misled:
+    """A term whose upsampling box leaves out what the cell reads."""
+
+    prototype: int
+    image: str
+    field: str
+    upsampling: str
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """Images of one class that were taken for another."""
+
+    truth: str
+    taken_for: str
+    images: int
+
+
+def judged(metrics: Metrics) -> tuple[Judged, ...]:
+    """The splits that a run was judged on, test first."""
+    validation = Judged("validation", metrics.validation_before, metrics.validation)
+    if metrics.test is None or metrics.test_before is None:
+        return (validation,)
+    return Judged("test", metrics.test_before, metrics.test), validation
+
+
+def tested(examples: Sequence[Example]) -> tuple[Tested, ...]:
+    """What the proofs of all examples found, for the exact field and for upsampling; nothing without proofs."""
+    proofs = [
+        term.proof
+        for example in examples
+        for explained in example.explanation.classes
+        for term in explained.terms
+        if term.proof is not None
+    ]
+    if not proofs:
+        return ()
+    return (
+        _tested("exact field", [proof.field for proof in proofs]),
+        _tested("upsampling box", [proof.upsampling for proof in proofs]),
+    )
+
+
+def worst(examples: Sequence[Example], stock: Stock, most: int = 3) -> tuple[tuple[Shot, Misled], ...]:
+    """The terms where changing what is outside the upsampling box moved the cell most, one for each image."""
+    found = []
+    for example in examples:
+        explanation = example.explanation
+        terms = [
+            term for term in explanation.predicted.terms if term.proof is not None and not term.proof.upsampling.passed
+        ]
+        if not terms or explanation.sight.everything == 1:
+            continue
+        term = max(terms, key=_moved_outside_upsampling)
+        assert term.proof is not None
+        trials = (term.proof.field, term.proof.upsampling)
+        marks = [Mark(stock.outline(trial.region), style, style) for style, trial in enumerate(trials) if trial.region]
+        alt = f"{explanation.image} with the exact field of a cell and the upsampling box of prototype {term.prototype}"
+        shot = stock.whole(stock.picture(image_pixels(explanation)), alt, marks)
+        moved = (deviation(trial.largest_deviation) for trial in trials)
+        found.append((_moved_outside_upsampling(term), shot, Misled(term.prototype, explanation.image, *moved)))
+    found.sort(key=lambda each: -each[0])
+    return tuple((shot, said) for _, shot, said in found[:most])
+
+
+def taken_for(judgement: Judgement, class_names: Sequence[str], most: int = 20) -> tuple[Confusion, ...]:
+    """The most frequent mistakes.
+
+    >>> from pixpnet.training.judging import judgement
+    >>> taken_for(judgement([[3, 2], [0, 4]], loss=0.1), ("jay", "wren"))
+    (Confusion(truth='jay', taken_for='wren', images=2),)
+    """
+    wrong = [
+        Confusion(class_names[truth], class_names[answer], images)
+        for truth, row in enumerate(judgement.confusion)
+        for answer, images in enumerate(row)
+        if images and truth != answer
+    ]
+    return tuple(sorted(wrong, key=lambda each: -each.images)[:most])
+
+
+def field_shot(report: Report, stock: Stock) -> tuple[Shot, tuple[tuple[str, int], ...]]:
+    """The fields of a corner, an edge and a centre cell on an image, and what to call them."""
+    model = report.model
+    size = (model.preprocessing.size, model.preprocessing.size)
+    pixels = [image_pixels(example.explanation) for example in report.examples if example.explanation.size == size]
+    backdrop = pixels[0] if pixels else _prototype_image(model, size)
+    marks, legend = [], []
+    for style, (name, cell) in enumerate(model.field.landmark_cells().items()):
+        region: Region = model.field.region(*cell)
+        if region.boxes and not model.field.sees_everything:
+            boxes = [Box(*box) for box in region.boxes]
+            marks.append(Mark(stock.outline(boxes), style, style))
+        legend.append((f"{name} cell: {percent(region.fraction)} of the image", style))
+    names = " and of the ".join(model.field.landmark_cells())
+    return stock.whole(stock.picture(backdrop), f"What the {names} cell sees of an image", marks), tuple(legend)
+
+
+def _prototype_image(model: PixPNet, size: tuple[int, int]) -> UInt8[np.ndarray, "height width 3"]:
+    """The first training image that there is a picture of, or grey."""
+    name = picture_name(0, len(model.prototypes))
+    return training_pixels(None, None, None if model.pictures is None else model.pictures / f"{name}.jpg", size)
+
+
+def _moved_outside_upsampling(term: Term) -> float:
+    return 0.0 if term.proof is None else term.proof.upsampling.largest_deviation
+
+
+def _tested(name: str, trials: Sequence[Trial]) -> Tested:
+    moved = [trial.largest_deviation for trial in trials]
+    return Tested(name, len(trials), sum(trial.passed for trial in trials), median(moved), max(moved))

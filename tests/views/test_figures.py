@@ -1,0 +1,207 @@
+"""Figures: what they say, and that no words overlap or leave the slide, for whatever there is to explain."""
+
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.patches import PathPatch
+from matplotlib.text import Text
+
+from pixpnet.box import Box
+from pixpnet.mapping.scene import Heatmaps
+from pixpnet.model import PixPNet
+from pixpnet.views.comparison_figure import comparison_figure
+from pixpnet.views.explanation_figure import explanation_figure
+from pixpnet.views.gallery_figure import gallery_figure
+from pixpnet.views.tags import tag_places
+from tests.views.material import HOSTILE, SIZE, comb, explained, explanation, proof, term
+
+LONG = "Northern long-tailed Schrenck's bittern of the eastern marshes " * 3
+
+
+def words_of(figure: Figure) -> list[Text]:
+    return [text for text in figure.findobj(Text) if text.get_visible() and text.get_text()]
+
+
+def said(figure: Figure) -> str:
+    return "\n".join(text.get_text() for text in words_of(figure))
+
+
+def assert_readable(figure: Figure) -> None:
+    """No two texts overlap, none leaves the figure, and none is too small."""
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    boxes = [(text.get_text(), text.get_window_extent(renderer)) for text in words_of(figure)]
+    for (one, first), (two, second) in combinations(boxes, 2):
+        across = min(first.x1, second.x1) - max(first.x0, second.x0)
+        down = min(first.y1, second.y1) - max(first.y0, second.y0)
+        assert across <= 0.5 or down <= 0.5, f"{one!r} overlaps {two!r}"
+    for words, box in boxes:
+        assert box.x0 >= 0 and box.y0 >= 0, words
+        assert box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1, words
+    assert min(text.get_fontsize() for text in words_of(figure)) >= 9
+
+
+def maps(count: int, regions: int | None = None) -> Heatmaps:
+    box = (Box(20, 20, 50, 50),)
+    return Heatmaps(torch.rand(count, SIZE, SIZE), (box,) * (count if regions is None else regions))
+
+
+names = st.sampled_from(["jay", LONG, HOSTILE, "Ä", "W" * 80])
+
+
+@settings(max_examples=15)
+@given(
+    counts=st.lists(st.integers(1, 14), min_size=1, max_size=3),
+    name=names,
+    other=names,
+    head=st.sampled_from(["class_sum", "linear"]),
+    weight=st.sampled_from([1.0, -0.5]),
+    proven=st.sampled_from([None, True, False]),
+    everything=st.sampled_from([0.0, 0.3, 1.0]),
+    same=st.booleans(),
+    rest=st.integers(0, 2000),
+    heat=st.booleans(),
+)
+def test_no_words_of_an_explanation_overlap(
+    counts: list[int],
+    name: str,
+    other: str,
+    head: str,
+    weight: float,
+    proven: bool | None,
+    everything: float,
+    same: bool,
+    rest: int,
+    heat: bool,
+) -> None:
+    region = (Box(0, 0, 40, 40),) if same else None
+    classes = []
+    for label, count in enumerate(counts):
+        called = name if label == 0 else other
+        terms = [
+            term(k, label, called, weight, region, proven=None if proven is None else proof(proven))
+            for k in range(count)
+        ]
+        classes.append(explained(label, called, terms, -1234.5 if rest else 0.0, rest))
+    record = explanation(classes, head, everything, image=f"{other}.jpg")  # type: ignore[arg-type]
+    figure = explanation_figure(record, maps(counts[0]) if heat else None)
+    assert_readable(figure)
+    assert figure.get_figwidth() / figure.get_figheight() == pytest.approx(16 / 9, rel=0.01)
+
+
+def test_the_sum_of_the_terms_is_on_the_figure() -> None:
+    # 3.2 and 3.0, as the fixture makes them.
+    figure = explanation_figure(explanation([explained(0, "jay", [term(0), term(1)])]))
+    assert {"3.20", "3.00", "6.20 shown", "logit 6.20"} <= set(said(figure).split("\n"))
+
+
+def test_terms_that_do_not_fit_are_summed_up() -> None:
+    terms = [term(k) for k in range(14)]
+    left = sum(each.contribution for each in terms[10:]) + 2.5
+    figure = explanation_figure(explanation([explained(0, "jay", terms, rest=2.5, rest_terms=7)]))
+    assert f"and 11 more, sum {left:.2f}" in said(figure)
+
+
+def test_weights_are_shown_where_the_head_has_them() -> None:
+    classes = [explained(0, "jay", [term(0, weight=-0.5)])]
+    assert "= −0.50 × 3.20" in said(explanation_figure(explanation(classes, "linear")))
+    assert "×" not in said(explanation_figure(explanation([explained(0, "jay", [term(0)])])))
+
+
+def test_proofs_are_marked_as_held_or_failed_with_the_largest_deviation() -> None:
+    words = said(
+        explanation_figure(explanation([explained(0, "jay", [term(0, proven=proof()), term(1, proven=proof(False))])]))
+    )
+    assert "✓ held, moved 0" in words
+    assert "✗ failed, moved 0.25" in words
+
+
+def test_a_model_whose_cells_see_everything_gets_no_box_but_a_sentence() -> None:
+    figure = explanation_figure(explanation([explained(0, "jay", [term(0)])], everything=1.0))
+    assert not figure.findobj(PathPatch)
+    assert "sees the whole image" in " ".join(said(figure).split("\n"))
+
+
+def test_regions_that_are_empty_or_full_of_holes_are_drawn() -> None:
+    figure = explanation_figure(explanation([explained(0, "jay", [term(0, region=()), term(1, region=comb())])]))
+    assert_readable(figure)
+    assert "sees padding only" in said(figure)
+    rings = max(int((patch.get_path().codes == 1).sum()) for patch in figure.findobj(PathPatch))
+    assert rings == len(comb())
+
+
+def test_pictures_of_prototypes_are_used_where_they_are(tmp_path: Path) -> None:
+    with_pictures = explanation_figure(explanation([explained(0, "jay", [term(0, pictures=tmp_path)])]))
+    without = explanation_figure(explanation([explained(0, "jay", [term(0)])]))
+    shown = [
+        [np.ptp(image.get_array()[..., 0]) for image in figure.axes[0].images] for figure in (with_pictures, without)
+    ]
+    assert min(shown[0]) > 20
+    assert shown[1].count(0) == 2  # two grey canvases
+
+
+def test_heat_maps_must_match_the_terms() -> None:
+    with pytest.raises(ValueError, match="3 heat maps for 2 terms"):
+        explanation_figure(explanation([explained(0, "jay", [term(0), term(1)])]), maps(3))
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 9])
+@pytest.mark.parametrize("name", ["jay", LONG])
+def test_the_comparison_says_what_the_proofs_found(count: int, name: str) -> None:
+    record = explanation([explained(0, name, [term(k, name=name, proven=proof()) for k in range(count)])])
+    figure = comparison_figure(record, maps(count), maps(count))
+    assert_readable(figure)
+    words = said(figure)
+    assert words.count("✓ outside: moved by 0\n") + words.endswith("✓ outside: moved by 0") == min(count, 4)
+    assert words.count("✗ outside: moved by 0.37") == min(count, 4)
+
+
+def test_a_comparison_without_proofs_claims_nothing_about_them() -> None:
+    words = said(comparison_figure(explanation([explained(0, "jay", [term(0)])]), maps(1), maps(1)))
+    assert "moved" not in words
+
+
+def test_a_comparison_needs_a_map_for_each_term() -> None:
+    with pytest.raises(ValueError, match="2 upsampling maps for 1 terms"):
+        comparison_figure(explanation([explained(0, "jay", [term(0)])]), maps(1), maps(2))
+
+
+def test_the_gallery_shows_every_prototype_of_a_class_with_its_region(run_folder: Path) -> None:
+    model = PixPNet.load(run_folder)
+    assert model.origins is not None
+    for label in range(3):
+        figure = gallery_figure(model, label)
+        assert_readable(figure)
+        mine = [origin for origin in model.origins if origin.label == label]
+        for origin in mine:
+            assert f"prototype {origin.prototype}\n" in said(figure)
+        assert len(figure.axes[0].images) == len(mine) == 2
+        edges = [patch for patch in figure.findobj(PathPatch) if patch.get_edgecolor()[:3] != (1, 1, 1)]
+        assert len(edges) == len(mine)
+
+
+def test_a_gallery_of_no_class_is_refused(run_folder: Path) -> None:
+    with pytest.raises(LookupError, match="0 to 2"):
+        gallery_figure(PixPNet.load(run_folder), 3)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 60), st.integers(0, 60), st.integers(1, 36), st.integers(1, 36)),
+        min_size=1,
+        max_size=10,
+    )
+)
+def test_tags_stay_on_the_image_and_apart(corners: list[tuple[int, int, int, int]]) -> None:
+    hulls = [Box(y, x, y + height, x + width) for y, x, height, width in corners]
+    placed = tag_places(hulls, [(9.0, 6.0)] * len(hulls), (96, 96))
+    for x, y in placed:
+        assert 0 <= x <= 96 - 9 and 0 <= y <= 96 - 6
+    for (x0, y0), (x1, y1) in combinations(placed, 2):
+        assert abs(x0 - x1) >= 9 or abs(y0 - y1) >= 6

@@ -1,0 +1,108 @@
+"""`pixpnet report` on a finished run."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pixpnet.cli import main
+from pixpnet.config import RunConfig, config_text
+from pixpnet.training import train
+from tests.views.test_pages import Tags, assert_self_contained
+
+
+@pytest.fixture
+def run(run_folder: Path, tmp_path: Path) -> Path:
+    """A copy of the run, to which openings may be added."""
+    return Path(shutil.copytree(run_folder, tmp_path / "run"))
+
+
+def openings(run: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (run / "openings.jsonl").read_text().splitlines()]
+
+
+def test_the_report_is_one_file_that_needs_no_other(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(run), "--examples", "2"]) == 0
+    said = capsys.readouterr().out
+    page = (run / "report.html").read_text()
+    assert (run / "report.html").resolve().as_uri() in said
+    assert_self_contained(page)
+    assert not [path for path in run.iterdir() if path.name.endswith(".part")]
+
+
+def test_the_report_shows_what_the_run_found(run: Path) -> None:
+    assert main(["report", str(run), "--examples", "1"]) == 0
+    text = Tags((run / "report.html").read_text()).text
+    metrics = json.loads((run / "metrics.json").read_text())
+    accuracy = metrics["test"]["accuracy"]
+    assert (f"{100 * accuracy:.1f}\xa0%" if accuracy < 1 else "100\xa0%") in text
+    assert "The test split was opened once" in text
+    assert "<b>green&amp;" in text
+    for line in (run / "config.yaml").read_text().splitlines():
+        assert line in text
+    for origin in json.loads((run / "prototypes.json").read_text()):
+        assert origin["image"] in text
+    counts = [str(sum(row)) for row in metrics["validation"]["confusion"]]
+    assert counts == ["3", "3", "3"]
+    assert "Of the 9 validation images" in text
+
+
+def test_validation_images_are_shown_without_opening_the_test_split(run: Path) -> None:
+    before = openings(run)
+    assert main(["report", str(run), "--examples", "1"]) == 0
+    assert openings(run) == before
+
+
+def test_test_images_are_shown_on_record(run: Path) -> None:
+    before = openings(run)
+    assert main(["report", str(run), "--examples", "1", "--split", "test"]) == 0
+    after = openings(run)
+    assert len(after) == len(before) + 1
+    assert "report" in str(after[-1]["reason"])
+    assert "opened 2 times" in Tags((run / "report.html").read_text()).text
+
+
+def test_pictures_that_are_given_are_explained_instead(run: Path, pictures: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "a <i>strange & name.png"
+    shutil.copy(pictures / "test" / "red" / "0.png", picture)
+    out = tmp_path / "new" / "page.html"
+    assert main(["report", str(run), "--images", str(picture), "--out", str(out)]) == 0
+    text = Tags(out.read_text()).text
+    assert "Images asked about" in text
+    assert str(picture) in text
+    assert "Right answers" not in text
+
+
+def test_without_its_data_set_a_report_still_has_the_rest(
+    run: Path, config: RunConfig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (run / "config.yaml").write_text(config_text(replace(config, data="folder:/nowhere/at all")))
+    assert main(["report", str(run)]) == 0
+    assert "not at hand" in capsys.readouterr().err
+    text = Tags((run / "report.html").read_text()).text
+    assert "not at hand" in text
+    assert "Prototypes" in text and "Confusion" in text
+
+
+def test_a_run_that_is_not_finished_is_refused(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run / "metrics.json").unlink()
+    assert main(["report", str(run)]) == 1
+    assert "--resume" in capsys.readouterr().err
+    assert not (run / "report.html").exists()
+
+
+def test_a_picture_that_cannot_be_read_is_said(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "broken.png").write_bytes(b"no picture")
+    assert main(["report", str(run), "--images", str(tmp_path / "broken.png")]) == 1
+    assert "broken.png" in capsys.readouterr().err
+
+
+def test_a_run_that_was_never_judged_on_test_says_so(config: RunConfig, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train(replace(config, judge_on_test=False), run)
+    assert main(["report", str(run), "--examples", "0"]) == 0
+    text = Tags((run / "report.html").read_text()).text
+    assert "The test split was never opened" in text
+    assert "accuracy on validation images" in text

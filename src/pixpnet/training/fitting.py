@@ -127,7 +127,7 @@ class Fitting(pl.LightningModule):
         self.model.train()
         frozen = "backbone" not in learning or self.recipe.optimisation.frozen_statistics
         self.model.backbone.train(not frozen)
-        if "prototypes" not in learning:
+        if "add_on" not in learning:
             self.model.add_on.eval()
         # Dropout and the like read torch's own generator, so it is set from (seed, epoch, process).
         entropy = [_STEP_RANDOMNESS, self.seed, self.current_epoch, self.global_rank]
@@ -162,7 +162,7 @@ class Fitting(pl.LightningModule):
         learning = LEARNING[self.epoch.stage]
         with torch.set_grad_enabled("backbone" in learning):
             features = self.model.backbone(images)
-        with torch.set_grad_enabled("prototypes" in learning):
+        with torch.set_grad_enabled("add_on" in learning):
             matches = self.model.prototype_layer(self.model.add_on(features))
         return Output(self.model.head(matches.scores), matches)
 

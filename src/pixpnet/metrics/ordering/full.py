@@ -36,7 +36,9 @@ def full_distance_maps(
     with torch.no_grad():
         for some in steps.split(batch):
             back = moment < some[:, None, None]
-            yield distances_to(model, model.embed(torch.where(back[:, None], image, start)), model.prototypes[prototypes])
+            yield distances_to(
+                model, model.embed(torch.where(back[:, None], image, start)), model.prototypes[prototypes]
+            )
 
 
 def distances_to(
@@ -44,6 +46,9 @@ def distances_to(
     embeddings: Float[Tensor, "batch dim rows cols"],
     prototypes: Float[Tensor, "protos dim kernel_rows kernel_cols"],
 ) -> Float[Tensor, "batch protos positions_down positions_across"]:
-    """The model's distance to some of its prototypes alone, in float32 or better."""
-    exact = torch.promote_types(embeddings.dtype, torch.float32)
-    return model.prototype_layer.distance(embeddings.to(exact), prototypes.to(exact))
+    """The model's distance to some of its prototypes alone, in double precision.
+
+    The similarity has its pole at distance 0. There a distance in float32 is nothing but rounding, while embeddings in
+    float32 still say where they are: an error e of their direction is one of e^2 / 2 in the distance.
+    """
+    return model.prototype_layer.distance(embeddings.double(), prototypes.double())

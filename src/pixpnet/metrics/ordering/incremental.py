@@ -54,7 +54,7 @@ class _Walk:
 
     def __init__(self, model: PixPNet, plan: Plan, prototypes: Tensor, start: Tensor) -> None:
         chosen = model.prototypes[prototypes]
-        self._distances = lambda embeddings: distances_to(model, embeddings, chosen)
+        self._model, self._chosen = model, chosen
         self._nodes = list(plan.nodes)
         embedding = self._nodes[-1]
         # A prototype of one cell is one more layer; a larger one reads whole embeddings.
@@ -112,7 +112,7 @@ class _Walk:
             return whole[number]
 
         last = tensor(len(self._nodes) - 1)
-        return last if self._by_cell else self._distances(last)
+        return last if self._by_cell else distances_to(self._model, last, self._chosen)
 
     def advance(self) -> None:
         """The end of this block is the beginning of the next one."""
@@ -122,4 +122,4 @@ class _Walk:
 
     def _distances_of_rows(self, embeddings: Float[Tensor, "cells dim"]) -> Float[Tensor, "cells protos"]:
         """Cells side by side are an embedding of one column."""
-        return self._distances(embeddings.T[None, :, :, None])[0, :, :, 0].T
+        return distances_to(self._model, embeddings.T[None, :, :, None], self._chosen)[0, :, :, 0].T

@@ -1,8 +1,8 @@
 """How each kind of operation computes single cells: rows of channels in, rows of channels out.
 
-A layer says which of its cells have versions, given those of its inputs (`changed`), and computes the rows of some cells
-at some steps (`rows`). It reads what it needs through a `Source`: the fresh rows of an input where cells correspond one
-to one, or its store where a window reaches over cells.
+A layer says which of its cells have versions, given those of its inputs (`changed`), and computes the rows of some
+of them at some steps (`rows`). It reads what it needs through a `Source`: the fresh rows of an input where cells
+correspond one to one, or its store where a window reaches over cells.
 """
 
 from abc import ABC, abstractmethod
@@ -36,7 +36,7 @@ class Source:
     fresh: Tensor | None = None
 
     def look(
-        self, cells: Int64[Tensor, "*shape"], steps: Int64[Tensor, "#*shape"] | None
+        self, cells: Int64[Tensor, "*shape"], steps: Int64[Tensor, "*#shape"] | None
     ) -> tuple[Float[Tensor, "rows channels"], Int64[Tensor, "*shape"]]:
         """All rows that there are, and which of them hold the values of some cells at some steps."""
         assert self.store is not None
@@ -155,9 +155,7 @@ class Convolution(Windowed):
     ) -> None:
         super().__init__(window, weight.shape[0], window.size[0] * window.size[1], weight.device)
         # groups x (taps x channels) x out, to go with gathered rows.
-        self._weight = (
-            weight.unflatten(0, (groups, -1)).flatten(3).permute(0, 3, 2, 1).flatten(1, 2).contiguous()
-        )
+        self._weight = weight.unflatten(0, (groups, -1)).flatten(3).permute(0, 3, 2, 1).flatten(1, 2).contiguous()
         self._bias, self._groups = bias, groups
 
     def rows(self, versions: Versions | None, *inputs: Source, out: Tensor | None = None) -> Tensor:

@@ -98,14 +98,17 @@ class _Planner:
 
     def _add(self, operation: Operation, inputs: tuple[int, ...]) -> int:
         layers = layers_of(operation, [Probe(self._nodes[n].shape, self._samples[n]) for n in inputs])
-        first = layers[0].changed(*(self._samples[number] for number in inputs))
-        nearly_all = len(first) > _NEARLY_ALL * first.block * first.count
+        samples = [layers[0].changed(*(self._samples[number] for number in inputs))]
+        for layer in layers[1:]:
+            samples.append(layer.changed(samples[-1]))
+        # The first layer is the one that multiplies.
+        nearly_all = len(samples[0]) > _NEARLY_ALL * samples[0].block * samples[0].count
         if nearly_all or any(self._nodes[number].whole is not None for number in inputs):
-            self._append(Node(inputs, operation.shape, whole=operation), first)
+            self._append(Node(inputs, operation.shape, whole=operation), samples[-1])
             return len(self._nodes) - 1
-        for layer in layers:
-            changed = layer.changed(*(self._samples[number] for number in inputs))
-            self._append(Node(inputs, (layer.channels, *operation.shape[1:]), layer), changed)
+        for layer, changed in zip(layers, samples, strict=True):
+            cells = operation.shape[1:] if layer is layers[-1] else self._nodes[inputs[0]].shape[1:]
+            self._append(Node(inputs, (layer.channels, *cells), layer), changed)
             inputs = (len(self._nodes) - 1,)
         return len(self._nodes) - 1
 

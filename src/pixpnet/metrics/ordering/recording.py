@@ -52,7 +52,8 @@ class Operation:
     def __call__(self, *results: Tensor) -> Tensor:
         """Calls it again on whole tensors."""
         found = self.function(*self.filled(*results), **self.keywords)
-        return found[0] if isinstance(found, tuple | list) else found
+        result: Tensor = found[0] if isinstance(found, tuple | list) else found
+        return result
 
     def filled(self, *results: Tensor) -> list[Any]:
         """Its arguments, with results in the places of the inputs."""

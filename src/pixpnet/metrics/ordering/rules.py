@@ -1,7 +1,8 @@
 """One rule for each operation: the layers that compute single cells of its result, never one for an architecture.
 
-A rule gets the operation as it was recorded and a `Probe` for each input, a sample of what changes there, so that it can
-choose the cheaper of two ways. To add one, write a function and put it into `RULES` under torch's name of the operation.
+A rule gets the operation as it was recorded and a `Probe` for each input, a sample of what changes there, so that it
+can choose the cheaper of two ways. To add one, write a function and put it into `RULES` under torch's name of the
+operation.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -100,7 +101,7 @@ def _batch_norm(operation: Operation, inputs: Sequence[Probe]) -> tuple[Layer, .
 
 
 def _max_pool(operation: Operation, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
-    kernel, stride, padding, dilation = _given(operation, [], 0, 1)
+    kernel, stride, padding, dilation, _ = _given(operation, [], 0, 1, False)
     window = _window(operation, inputs[0], kernel, stride or kernel, padding, dilation)
     return (MaxPool(window, operation.shape[0], inputs[0].versions.keys.device),)
 

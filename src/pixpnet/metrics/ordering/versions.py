@@ -100,14 +100,15 @@ class Store:
         self._latest[touched] = lines.cummax(dim=1).values
         self._touched, self._last = touched, counts.cumsum(0) - 1
 
-    def latest(self, cells: Int64[Tensor, "*shape"], steps: Int64[Tensor, "*shape"]) -> Int64[Tensor, "*shape"]:
+    def latest(self, cells: Int64[Tensor, "*shape"], steps: Int64[Tensor, "*#shape"]) -> Int64[Tensor, "*shape"]:
         """The row that holds each cell's value at a step; a cell that is padding has its own row."""
         return self._latest.flatten()[cells * self.block + steps]
 
     def at_every_step(self, steps: int) -> Float[Tensor, "steps cells channels"]:
         """The whole tensor after each of the first steps of the block."""
         rows = self._latest[: self.count, :steps].T.reshape(-1)
-        return self._rows.index_select(0, rows).unflatten(0, (steps, self.count))
+        values: Tensor = self._rows.index_select(0, rows).unflatten(0, (steps, self.count))
+        return values
 
     def advance(self) -> None:
         """Makes the end of the block the beginning of the next one; values are moved, never added to."""
@@ -118,7 +119,7 @@ class Store:
 def _distinct(keys: Int64[Tensor, " keys"], end: int) -> Int64[Tensor, " distinct"]:
     """The different ones below an end, ascending."""
     if len(keys) * 32 < end:  # few among many: sorting is faster than a mask of everything
-        distinct = torch.unique(keys)
+        distinct: Tensor = torch.unique(keys)
         return distinct[distinct < end]
     mask = torch.zeros(int(end) + 1, dtype=torch.bool, device=keys.device)
     mask[keys.clamp_max(end)] = True

@@ -37,6 +37,7 @@ bench: $(STAMP)  ## speed, as ratios measured side by side in one run
 	$(BIN)/python benchmarks/fields.py
 	$(BIN)/python benchmarks/birds.py
 	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/ordering.py
 	$(BIN)/python benchmarks/loading.py || test $$? -eq 2  # 2: the pictures it needs are not here, which it says
 
 format: $(STAMP)  ## put the code in its standard form

@@ -13,7 +13,7 @@ from torch import Tensor
 
 # A rise that is smaller than this share of the similarities themselves is rounding.
 _NO_RISE = 1e-5
-# Of the rise; embeddings in float32 leave similarities uncertain by about a tenth of it.
+# Of the rise; chosen well above the rounding of embeddings in float32, and far below what a person would call a gap.
 RECOVERY_TOLERANCE = 1e-4
 
 

@@ -132,8 +132,6 @@ class Replacement:
             too few images for its prototypes gets different patches, with too few patches the nearest ones
         assignment: smallest_total chooses the patches of a class with the smallest sum of distances;
             nearest_first lets the nearest pair choose first, and the next nearest patch serve duplicates (the paper)
-        hold: once the first one has come, prototypes no longer learn: they stay the patches that they are, the network
-            learns around them, and every replacement renews them (not in the paper)
         head_epochs: epochs of the head alone after each replacement, where it learns
     """
 
@@ -141,7 +139,6 @@ class Replacement:
     every: int = 4
     unique: Literal["image", "patch", "none"] = "image"
     assignment: Literal["smallest_total", "nearest_first"] = "smallest_total"
-    hold: bool = False
     head_epochs: int = 0
 
     def __post_init__(self) -> None:

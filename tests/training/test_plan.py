@@ -59,21 +59,6 @@ def test_pretraining_comes_before_the_schedule_begins_and_ends_with_patches_that
     assert [epoch.stage for epoch in plan(headed)] == ["pretraining"] * 2 + ["warm_up", "joint", "joint", "head"]
 
 
-def test_prototypes_that_are_held_no_longer_learn_once_they_are_patches() -> None:
-    how = Optimisation(epochs=5, pretraining_epochs=1, warm_up_epochs=1)
-    epochs = plan(Recipe(optimisation=how, replacement=Replacement(start=3, every=1, hold=True)))
-    # What pretraining ends with is a start, which they are free to leave.
-    assert [(epoch.stage, epoch.replace) for epoch in epochs] == [
-        ("pretraining", True),
-        ("warm_up", False),
-        ("joint", False),
-        ("joint", True),
-        ("settling", True),
-        ("settling", True),
-    ]
-    assert rate_factor(how, "settling", 4.5) == rate_factor(how, "joint", 4.5)
-
-
 def test_a_head_that_does_not_learn_gets_no_epochs_of_its_own() -> None:
     assert {epoch.stage for epoch in plan(replace(PROTOPNET, architecture=Architecture()))} == {"warm_up", "joint"}
     frozen = replace(PROTOPNET, architecture=Architecture(head="frozen"))

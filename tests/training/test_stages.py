@@ -129,26 +129,6 @@ def test_a_run_that_is_killed_in_or_after_pretraining_resumes_to_the_same_end(
     same(pretrained.path, out)
 
 
-# Prototypes that are held ---------------------------------------------------------------------------------------
-
-
-def test_held_prototypes_move_by_replacement_alone_while_the_network_learns_around_them(
-    pictures: Path, tmp_path: Path
-) -> None:
-    how = Optimisation(epochs=3, warm_up_epochs=0, batch_size=8, views=1)
-    config = small_config(pictures, optimisation=how, replacement=Replacement(start=1, every=1, hold=True))
-    held = watched(config, tmp_path / "run")
-    assert held.stages == ["joint", "settling", "settling"]
-    assert [held.learnt_in(number) for number in range(3)] == [
-        {"backbone", "add_on", "prototype_layer"},
-        {"backbone", "add_on"},
-        {"backbone", "add_on"},
-    ]
-    prototypes = "prototype_layer.prototypes"
-    for end, start in zip(held.after, held.before[1:], strict=False):
-        assert not torch.equal(end[prototypes], start[prototypes])
-
-
 # A head that learns ---------------------------------------------------------------------------------------------
 
 

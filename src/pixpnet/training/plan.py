@@ -9,13 +9,12 @@ from typing import Literal
 
 from pixpnet.recipe import LEARNING_HEADS, Optimisation, Recipe
 
-Stage = Literal["pretraining", "warm_up", "joint", "settling", "head"]
+Stage = Literal["pretraining", "warm_up", "joint", "head"]
 # Which parts of the network learn in each stage.
 LEARNING: dict[Stage, frozenset[str]] = {
     "pretraining": frozenset({"backbone", "pooled"}),
     "warm_up": frozenset({"add_on", "prototypes"}),
     "joint": frozenset({"backbone", "add_on", "prototypes"}),
-    "settling": frozenset({"backbone", "add_on"}),
     "head": frozenset({"head"}),
 }
 
@@ -51,8 +50,7 @@ def plan(recipe: Recipe) -> tuple[Epoch, ...]:
     for begins in range(how.epochs):
         done = begins + 1
         replace = done == how.epochs or (done >= when.start and (done - when.start) % when.every == 0)
-        settled: Stage = "settling" if when.hold and begins >= when.start else "joint"
-        stage: Stage = "warm_up" if begins < how.warm_up_epochs else settled
+        stage: Stage = "warm_up" if begins < how.warm_up_epochs else "joint"
         epochs.append(Epoch(stage, begins, replace, judged=replace and not head_epochs))
         if replace:
             # The head alone: prototypes stay patches, so every such epoch is a result.

@@ -84,7 +84,8 @@ def prove(
 
     def trial(term: Term, region: Region) -> Trial:
         found = moved[_Change(region, inside=False), _cell(term)]
-        return Trial(region, found.similarity, found.distance, passed=found.distance <= tolerance)
+        outside = int(_Change(region, inside=False).mask(explanation.size).sum())
+        return Trial(region, found.similarity, found.distance, found.distance <= tolerance, outside)
 
     def proven(term: Term) -> Term:
         outside = moved[_Change(term.region, inside=False), _cell(term)]

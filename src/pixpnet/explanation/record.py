@@ -36,12 +36,15 @@ class Trial:
         largest_distance_deviation: of the cell's distance, which is what the tolerance is about: the similarity has its
             pole at distance 0 and makes a rounding error of the distance look large there.
         passed: whether the distance stayed within the tolerance.
+        outside: how many pixels there are outside; where the region is the whole image there are none, so that nothing
+            was changed and `passed` says nothing.
     """
 
     region: tuple[Box, ...]
     largest_deviation: float
     largest_distance_deviation: float
     passed: bool
+    outside: int
 
 
 @dataclass(frozen=True)
@@ -69,8 +72,13 @@ class Proof:
 
     @property
     def passed(self) -> bool:
-        """Whether the claim about the field held."""
+        """Whether the claim about the field held; also where it could not fail, see `tested`."""
         return self.field.passed
+
+    @property
+    def tested(self) -> bool:
+        """Whether there was anything outside the field to change."""
+        return self.field.outside > 0
 
 
 @dataclass(frozen=True)

@@ -187,8 +187,10 @@ def _row(
     if not term.region:
         lines.append(("sees padding only", MUTED))
     if term.proof is not None:
-        mark = "✓" if term.proof.passed else "✗"
-        lines.append((f"{mark} {proof_words(term.proof)}", GREEN_TEXT if term.proof.passed else VERMILION_TEXT))
+        mark, ink = ("✓ ", GREEN_TEXT) if term.proof.passed else ("✗ ", VERMILION_TEXT)
+        if not term.proof.tested:
+            mark, ink = "", MUTED
+        lines.append((f"{mark}{proof_words(term.proof)}", ink))
     whose = "" if term.label == explained.label else f" of {term.class_name}"
     source_image = "" if term.origin is None else f", {term.origin.image}"
     lines.append((f"prototype {term.prototype}{whose}{source_image}", MUTED))

@@ -52,7 +52,8 @@ class Proof:
     """The test of a term's claim: the network is run on changed images, and nobody asks how fields are computed.
 
     Attributes:
-        draws: how many changed images; a third each with noise, one colour, and another picture around the region.
+        draws: how many changed images; in turns noise, one colour, and a picture (another one, or the image itself,
+            mirrored and moved) around the region.
         seed: of the draws.
         tolerance: how far the distance may move, for float error.
         field: the exact field, everything outside changed.

@@ -16,6 +16,7 @@ from matplotlib.path import Path
 from matplotlib.text import Text
 
 from pixpnet.box import Box
+from pixpnet.explanation.text import printable
 from pixpnet.views.colours import INK, ON_REGIONS, REGIONS
 from pixpnet.views.outline import rings
 
@@ -167,9 +168,8 @@ class Slide:
 
 
 def _printable(words: str) -> str:
-    """One line of text; a file's name may hold bytes that are none."""
-    text = words.encode("utf-8", errors="replace").decode("utf-8")
-    return " ".join(re.split(r"[ \t\n\r\f\v]+", text))
+    """One line of text; a file's name may hold what is none, for which no font has a letter."""
+    return printable(re.sub(r"[ \t\n\r\f\v]+", " ", words))
 
 
 Heat = Float[np.ndarray, "height width"]

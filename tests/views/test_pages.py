@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pixpnet.box import Box
-from pixpnet.views.page import explanation_page
 from pixpnet.views import report
+from pixpnet.views.page import explanation_page
 from tests.views.material import HOSTILE, SIZE, comb, explained, explanation, proof, term
 
 

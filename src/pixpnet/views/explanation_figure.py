@@ -61,8 +61,9 @@ def _heading(slide: Slide, explanation: Explanation, shown: str) -> None:
     slide.words(_MARGIN, 0.3, predicted.class_name, across, 24, bold=True)
     about = f"softmax {percent(predicted.share)}, no calibrated probability  ·  {explanation.model}"
     slide.words(_MARGIN, 0.82, f"{about}  ·  {explanation.image}", across, 10.5, MUTED)
-    maps = f"  ·  Heat maps: {shown}." if shown else ""
-    slide.words(_MARGIN, 1.03, f"{sight_words(explanation.sight)}{maps}", across, 10.5, MUTED)
+    slide.words(_MARGIN, 1.03, sight_words(explanation.sight), across, 10.5, MUTED)
+    if shown:
+        slide.words(_MARGIN, 1.24, f"Heat maps: {shown}.", across, 10.5, MUTED)
 
 
 def _image(

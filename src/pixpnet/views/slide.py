@@ -169,7 +169,8 @@ class Slide:
 
 def _printable(words: str) -> str:
     """One line of text; a file's name may hold what is none, for which no font has a letter."""
-    return printable(re.sub(r"[ \t\n\r\f\v]+", " ", words))
+    lines = re.sub(r"[ \t\n\r\f\v]+", " ", words).split("\N{NO-BREAK SPACE}")
+    return "\N{NO-BREAK SPACE}".join(map(printable, lines))
 
 
 Heat = Float[np.ndarray, "height width"]

@@ -1,20 +1,21 @@
 """`pixpnet explain` as a person meets it."""
 
 import json
-import sys
-from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
+import numpy as np
 import pytest
-import torch
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 from PIL import Image
 
-import pixpnet.mapping
 from pixpnet.cli import main
 from pixpnet.explanation import Explanation, explain
+from pixpnet.explanation.explaining import as_the_network_sees
 from pixpnet.fields import Field
+from pixpnet.mapping import heatmaps
 from pixpnet.model import PixPNet
+from pixpnet.views.slide import heat_layer
 from tests.explanation.toys import photo, real
 
 
@@ -115,38 +116,56 @@ def test_a_figure_shows_one_picture(run: Path, pictures: list[Path], capsys: pyt
     assert not Path("x.png").exists()
 
 
-def test_a_page_gets_all_explanations(
-    run: Path, pictures: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def explanation_page(explanations: Sequence[Explanation]) -> str:
-        return " ".join(each.image for each in explanations)
-
-    monkeypatch.setitem(sys.modules, "pixpnet.views.page", SimpleNamespace(explanation_page=explanation_page))
+def test_a_page_gets_all_explanations(run: Path, pictures: list[Path], tmp_path: Path) -> None:
     out = tmp_path / "x.html"
     out.write_text("old")
     assert main(["explain", str(run), *map(str, pictures), "--out", str(out), "--device", "cpu"]) == 0
-    assert out.read_text() == " ".join(map(str, pictures))
+    page = out.read_text()
+    assert all(str(path) in page for path in pictures)
+    assert page.count("<article") == 2
 
 
-def test_a_figure_gets_the_heat_maps_of_the_answer(
-    run: Path, pictures: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("mapping", "says"), [("field", "receptive-field"), ("upsampling", "not what the cells see"), ("prp", "PRP")]
+)
+def test_a_figure_has_the_heat_maps_of_the_answer_and_says_which(
+    run: Path, pictures: list[Path], tmp_path: Path, mapping: str, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = {}
+    drawn: list[Figure] = []
 
-    def heatmaps(model: PixPNet, image: torch.Tensor, prototypes: Sequence[int], mapping: str) -> str:
-        asked.update(shape=tuple(image.shape), prototypes=list(prototypes), mapping=mapping)
-        return "heat"
+    def kept(figure: Figure, *where: object, **how: object) -> None:
+        drawn.append(figure)
+        save(figure, *where, **how)
 
-    def explanation_figure(explanation: Explanation, maps: str) -> object:
-        asked["expected"] = [term.prototype for term in explanation.predicted.terms]
-        return SimpleNamespace(savefig=lambda path, **how: path.write_text(f"{how['format']} {maps}"))
-
-    monkeypatch.setattr(pixpnet.mapping, "heatmaps", heatmaps, raising=False)
-    stand_in = SimpleNamespace(explanation_figure=explanation_figure)
-    monkeypatch.setitem(sys.modules, "pixpnet.views.explanation_figure", stand_in)
+    save = Figure.savefig
+    monkeypatch.setattr(Figure, "savefig", kept)
     out = tmp_path / "x.png"
-    words = ["--out", str(out), "--mapping", "upsampling", "--device", "cpu"]
+    words = ["--out", str(out), "--mapping", mapping, "--device", "cpu"]
     assert main(["explain", str(run), str(pictures[0]), *words]) == 0
-    assert (asked["shape"], asked["mapping"]) == ((3, 48, 48), "upsampling")
-    assert asked["prototypes"] == asked["expected"] != []
-    assert out.read_text() == "png heat"
+    with Image.open(out) as picture:
+        assert picture.format == "PNG"
+    (figure,) = drawn
+    assert says in " ".join(text.get_text() for text in figure.findobj(Text))
+    model = PixPNet.load(run)
+    answer = [term.prototype for term in explain(model, pictures[0]).predicted.terms]
+    image = as_the_network_sees(model, pictures[0]).image
+    expected = [heat_layer(each.double().numpy()) for each in heatmaps(model, image, answer, mapping).maps]
+    layers = [each.get_array() for each in figure.axes[0].images if each.get_array().shape[-1] == 4]
+    assert len(layers) == len(expected) > 0
+    for layer, heat in zip(layers, expected, strict=True):
+        np.testing.assert_allclose(layer, heat, atol=1e-2)
+
+
+@pytest.mark.parametrize("command", ["explain", "report"])
+def test_a_file_that_cannot_be_written_is_said_before_anything_is_computed(
+    run: Path, pictures: list[Path], tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "folder.html").mkdir()
+    (tmp_path / "file").write_text("")
+    words = ["explain", str(run), str(pictures[0])] if command == "explain" else ["report", str(tmp_path)]
+    for out, says in (("folder.html", "is a folder"), ("file/x.html", "cannot be written"), ("x.pdf", "should end in")):
+        assert main([*words, "--out", str(tmp_path / out)]) == 1
+        said = capsys.readouterr()
+        assert says in said.err
+        assert str(tmp_path / out) in said.err
+        assert said.out == ""

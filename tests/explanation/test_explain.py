@@ -229,7 +229,7 @@ def test_a_network_that_sees_everything_says_so() -> None:
     assert {term.region for each in explanation.classes for term in each.terms} == {(Box(0, 0, 8, 8),)}
     for shown in (str(explanation), explanation._repr_html_()):
         assert "no small box can be drawn" in " ".join(shown.split())
-        assert "depends on the whole picture" in " ".join(shown.split())
+        assert "may depend on every pixel" in " ".join(shown.split())
 
 
 # Pictures as they come ---------------------------------------------------------------------------------------

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from pixpnet.box import Box
 from pixpnet.data import preprocess
 from pixpnet.explanation import Explanation, Proof, explain, prove, proving
 from pixpnet.model import PixPNet
 from tests.explanation.test_explain import HEADS, Everywhere
-from tests.explanation.toys import PICTURE, RED, WHITE, as_sample, photo, quarters, real, similarity, toy
+from tests.explanation.toys import PICTURE, RED, WHITE, as_sample, photo, quarters, real, seen, similarity, toy
 
 
 def _proofs(explanation: Explanation) -> Iterator[Proof]:
@@ -41,6 +41,9 @@ def test_pixels_outside_a_region_never_move_its_cell(how: dict[str, object]) -> 
         assert proof.field.largest_distance_deviation <= proof.tolerance <= 1e-4
         assert proof.inside > 100 * proof.field.largest_deviation
         assert proof.inside > 0
+        ((y0, x0, y1, x1),) = proof.field.region
+        assert proof.tested
+        assert proof.field.outside == 48 * 48 - (y1 - y0) * (x1 - x0)
     # Nothing but the proofs was added.
     classes = tuple(
         replace(each, terms=tuple(replace(term, proof=None) for term in each.terms)) for each in proven.classes
@@ -123,8 +126,26 @@ def test_where_cells_see_everything_there_is_nothing_outside() -> None:
     with pytest.warns(UserWarning):
         model = toy(Everywhere())
     proven = prove(model, as_sample(PICTURE), explain(model, as_sample(PICTURE)))
-    assert all(proof.passed and proof.inside > 0 for proof in _proofs(proven))
-    assert "nothing outside" in str(proven)
+    assert all(not proof.tested and proof.inside > 0 for proof in _proofs(proven))
+    text = " ".join(str(proven).split())
+    assert "nothing outside" in text
+    # What cannot fail is no proof.
+    assert "hold" not in text
+    assert "For 4 of 4 terms the part is the whole picture: nothing could be tested." in text
+
+
+def test_an_answer_that_is_not_finite_proves_nothing() -> None:
+    model = toy()
+    explanation = explain(model, as_sample(PICTURE))
+
+    def unsteady(module: nn.Module, inputs: tuple[Tensor], output: Tensor) -> Tensor:
+        """NaN for every image but the one that was explained."""
+        same = (inputs[0] == seen(model, PICTURE)).all(dim=3).all(dim=2).all(dim=1)
+        return torch.where(same[:, None, None, None], output, torch.nan)
+
+    model.backbone.register_forward_hook(unsteady)
+    with pytest.raises(ValueError, match="not finite"):
+        prove(model, as_sample(PICTURE), explanation)
 
 
 def test_the_same_seed_draws_the_same_and_another_seed_others() -> None:

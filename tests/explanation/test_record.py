@@ -187,7 +187,7 @@ def test_the_text_says_sum_parts_contrast_and_sight(explanation: Explanation) ->
     words = " ".join(text.split())
     assert "0.69 0:4, 0:4 25 % 1:3, 2:4 of train/0.jpg" in words
     assert "Why not cold? Its logit is 0.03 lower than that of warm." in words
-    assert "sees on average 25 % of the picture, at most 25 %." in words
+    assert "Of 2 x 2 cells, one sees 25 % of the picture on average, at most 25 %." in words
     assert "A cell's similarity depends on the pixels of its part and on nothing else." in words
     assert "may move when other pixels change, because another cell may win" in words
     assert "Proof" not in text

@@ -42,10 +42,13 @@ def comb(step: int = 4) -> tuple[Box, ...]:
     return tuple(Box(y, x, y + 1, x + 1) for y in range(8, 72, step) for x in range(4, 68, step))
 
 
-def proof(passed: bool = True, upsampling: float = 0.37) -> Proof:
+def proof(passed: bool = True, upsampling: float = 0.37, whole: bool = False) -> Proof:
     region = (Box(10, 10, 40, 44),)
-    held = Trial(region, 0.0 if passed else 0.25, 0.0 if passed else 0.1, passed)
-    return Proof(6, 0, 1e-5, held, Trial(region, upsampling, upsampling, upsampling == 0), 1.9, 0.04)
+    outside = SIZE * SIZE - 30 * 34
+    held = Trial(region, 0.0 if passed else 0.25, 0.0 if passed else 0.1, passed, outside)
+    if whole:
+        held = Trial((Box(0, 0, SIZE, SIZE),), 0.0, 0.0, True, 0)
+    return Proof(6, 0, 1e-5, held, Trial(region, upsampling, upsampling, upsampling == 0, outside), 1.9, 0.04)
 
 
 def term(

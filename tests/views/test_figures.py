@@ -146,6 +146,15 @@ def test_pictures_of_prototypes_are_used_where_they_are(tmp_path: Path) -> None:
     assert shown[1].count(0) == 2  # two grey canvases
 
 
+def test_letters_that_no_font_has_are_replaced_and_percentages_are_left_alone() -> None:
+    figure = explanation_figure(explanation([explained(0, "jay\x1b[2J\udcff", [term(0)])]), maps(1), "a sentence")
+    words = said(figure)
+    assert "jay?[2J?" in words
+    assert "softmax 70.0\xa0%" in words
+    assert "Heat maps: a sentence." in words
+    assert_readable(figure)
+
+
 def test_heat_maps_must_match_the_terms() -> None:
     with pytest.raises(ValueError, match="3 heat maps for 2 terms"):
         explanation_figure(explanation([explained(0, "jay", [term(0), term(1)])]), maps(3))

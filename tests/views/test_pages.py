@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from pixpnet.box import Box
+from pixpnet.views import report
 from pixpnet.views.page import explanation_page
-from tests.views.material import HOSTILE, comb, explained, explanation, proof, term
+from tests.views.material import HOSTILE, SIZE, comb, explained, explanation, proof, term
 
 
 class Tags(HTMLParser):
@@ -81,6 +83,19 @@ def test_the_sum_and_the_proofs_are_on_the_page() -> None:
     assert "✓ held, moved 0" in text
     assert "✗ failed, moved 0.25" in text
     assert "Proofs: 1 of 2 held" in text
+
+
+def test_a_region_that_is_the_whole_image_is_no_proof_of_anything() -> None:
+    whole = (Box(0, 0, SIZE, SIZE),)
+    terms = [term(0, proven=proof()), term(1, region=whole, proven=proof(whole=True))]
+    record = explanation([explained(0, "jay", terms)], everything=0.3)
+    text = Tags(explanation_page([record])).text
+    assert "Proofs: 1 of 1 held" in text
+    assert text.count("✓") == 2  # beside the first term, and in the table
+    assert "nothing outside to test" in text
+    exact, upsampling = report.tested([report.Example(record, None)])
+    assert (exact.held, exact.terms, exact.whole) == (1, 1, 1)
+    assert (upsampling.held, upsampling.terms, upsampling.whole) == (0, 2, 0)
 
 
 def test_cells_that_see_everything_are_not_outlined() -> None:

@@ -1,15 +1,23 @@
 """`pixpnet report` on a finished run."""
 
+import io
 import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from pixpnet.cli import main
+from pixpnet.commands.report import _explained
 from pixpnet.config import RunConfig, config_text
+from pixpnet.data import preprocess
+from pixpnet.explanation import explain
+from pixpnet.model import PixPNet
+from pixpnet.model.file import prototypes_listing
 from pixpnet.training import train
+from tests.explanation.toys import as_sample, photo, real
 from tests.views.test_pages import Tags, assert_self_contained
 
 
@@ -106,3 +114,29 @@ def test_a_run_that_was_never_judged_on_test_says_so(config: RunConfig, tmp_path
     text = Tags((run / "report.html").read_text()).text
     assert "The test split was never opened" in text
     assert "accuracy on validation images" in text
+
+
+def test_beside_a_wrong_answer_stands_the_right_one_and_not_the_runner_up() -> None:
+    model = real()
+    sample = preprocess(as_sample(photo()), model.preprocessing)
+    logits = dict(zip(model.class_names, explain(model, sample).logits, strict=True))
+    first, second, last = sorted(logits, key=lambda name: -logits[name])
+    for truth, beside in ((last, last), (first, second), (None, second)):
+        (example,) = _explained(model, [(sample, truth)], seed=0, console=Console(file=io.StringIO()))
+        assert [each.class_name for each in example.explanation.classes] == [first, beside]
+
+
+def test_prototypes_that_are_no_patches_are_not_called_parts_of_training_images(run: Path) -> None:
+    model = PixPNet.load(run)
+    model.origins = None
+    model.save(run / "model.safetensors")
+    (run / "prototypes.json").write_text(prototypes_listing(model))
+    assert main(["report", str(run), "--examples", "1"]) == 0
+    text = Tags((run / "report.html").read_text()).text
+    assert "Each is a part of a training image" not in text
+    assert text.count("are not patches of training images") == 1
+
+
+def test_a_file_is_no_run_folder(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(run / "model.safetensors"), "--out", str(run / "x.html")]) == 1
+    assert "no folder of a run" in capsys.readouterr().err

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixpnet.commands.device import DEVICE_HELP, choose_device
+from pixpnet.commands.output import check_output
 from pixpnet.commands.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -27,7 +28,12 @@ EXAMPLES = """examples:
   pixpnet explain runs/birds jay.jpg --json > jay.json      read it with Explanation.from_json"""
 
 _ENDINGS = (".png", ".html", ".json")
-_MAPPINGS = ("field", "upsampling", "prp")
+# What the figure says of its heat maps: each kind shows something else.
+_SHOWN = {
+    "field": "similarities painted on what their cells see (receptive-field mapping)",
+    "upsampling": "the similarity map enlarged, which is not what the cells see (upsampling)",
+    "prp": "which pixels the similarity is made of, by relevance propagation (PRP)",
+}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -51,7 +57,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--mapping",
         type=str,
-        choices=_MAPPINGS,
+        choices=tuple(_SHOWN),
         default="field",
         help="what the heat maps in x.png show; boxes are exact fields always",
     )
@@ -117,21 +123,19 @@ def run(args: Namespace) -> int:
 def _check(args: Namespace) -> None:
     """What can be said before anything is computed."""
     ending = None if args.out is None else args.out.suffix.lower()
-    if ending is not None and ending not in _ENDINGS:
-        raise ValueError(f"--out {args.out} should end in one of {', '.join(_ENDINGS)}")
     if ending == ".png" and len(args.images) > 1:
         raise ValueError(f"a figure shows one picture, and {len(args.images)} came: use --out {args.out.stem}.html")
     if args.mapping != "field" and ending != ".png":
         raise ValueError(f"--mapping {args.mapping} chooses the heat maps of a figure: it goes with --out x.png")
+    if args.out is not None:
+        check_output(args.out, _ENDINGS)
 
 
 def _explained(model: PixPNet, path: Path, args: Namespace, report: Callable[[int, int], None]) -> _Explained:
-    from dataclasses import replace
-
-    from pixpnet.data import preprocess, read_sample
     from pixpnet.explanation import explain, prove
+    from pixpnet.explanation.explaining import as_the_network_sees
 
-    sample = preprocess(replace(read_sample(path), id=str(path)), model.preprocessing)
+    sample = as_the_network_sees(model, path)
     explanation = explain(model, sample, classes=args.why_not or (), top=args.top)
     if args.prove:
         explanation = prove(model, sample, explanation, progress=report)
@@ -151,7 +155,6 @@ def _write(model: PixPNet, found: Sequence[_Explained], args: Namespace) -> None
     from pixpnet.whole_file import written_whole
 
     explanations = [explained.explanation for explained in found]
-    args.out.parent.mkdir(parents=True, exist_ok=True)
     ending = args.out.suffix.lower()
     with written_whole(args.out) as temporary:
         if ending == ".json":
@@ -173,5 +176,5 @@ def _draw(model: PixPNet, explained: _Explained, mapping: str, path: Path) -> No
 
     image = explained.sample.image.as_subclass(Tensor).to(model.labels.device)
     prototypes = [term.prototype for term in explained.explanation.predicted.terms]
-    figure = explanation_figure(explained.explanation, heatmaps(model, image, prototypes, mapping=mapping))
-    figure.savefig(path, format="png")
+    maps = heatmaps(model, image, prototypes, mapping=mapping)
+    explanation_figure(explained.explanation, maps, _SHOWN[mapping]).savefig(path, format="png")

@@ -1,5 +1,6 @@
 """A progress bar with the time left, on a terminal; nothing where nobody looks."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -14,6 +15,15 @@ def progress_bar(console: "Console", task: str) -> "Iterator[Callable[[int, int]
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    # While a bar is shown, rich takes over stdout and prints it above the bar, on the bar's console: on stderr. Where
+    # stdout is a file or a pipe, what goes there would never arrive.
+    shown = Progress(
+        *columns,
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+        redirect_stdout=sys.stdout.isatty(),
+    )
+    with shown as bar:
         handle = bar.add_task(task, total=None)
         yield lambda done, total: bar.update(handle, completed=done, total=total)

@@ -9,6 +9,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from pixpnet.commands.device import DEVICE_HELP, choose_device
+from pixpnet.commands.output import check_output
 from pixpnet.commands.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -55,6 +56,9 @@ def run(args: Namespace) -> int:
     out = args.run / "report.html" if args.out is None else args.out
     if args.examples < 0:
         raise ValueError(f"--examples is how many to show, got {args.examples}")
+    if not args.run.is_dir():
+        raise ValueError(f"{args.run} is no folder of a run: `pixpnet train --out RUN` makes one")
+    check_output(out, (".html", ".htm"))
     size = write_report(
         args.run, out, args.images, args.split, args.examples, args.seed, choose_device(args.device), args.own_code
     )
@@ -142,14 +146,13 @@ def write_report(
 
 
 def _read(images: Sequence[Path], model: PixPNet) -> list[Sample]:
-    from dataclasses import replace
-
-    from pixpnet.data import ImageError, preprocess, read_sample
+    from pixpnet.data import ImageError
+    from pixpnet.explanation.explaining import as_the_network_sees
 
     samples = []
     for path in images:
         try:
-            samples.append(preprocess(replace(read_sample(path), id=str(path)), model.preprocessing))
+            samples.append(as_the_network_sees(model, path))
         except (ImageError, OSError) as error:
             raise ValueError(f"{path}: {error}") from error
     return samples
@@ -238,7 +241,9 @@ def _explained(
             def part(done: int, of: int, number: int = number) -> None:
                 progress(number * of + done, len(chosen) * of)
 
-            explanation = prove(model, sample, explain(model, sample), seed=seed, progress=part)
+            # Beside a wrong answer stands the right one, which need not be the runner-up.
+            explanation = explain(model, sample, classes=() if truth is None else (truth,))
+            explanation = prove(model, sample, explanation, seed=seed, progress=part)
             examples.append(Example(explanation, truth))
     return tuple(examples)
 

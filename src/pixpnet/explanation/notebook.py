@@ -74,7 +74,7 @@ def _picture(explanation: Explanation, explained: ClassExplanation) -> str:
 
 def _row(explanation: Explanation, term: Term, number: int) -> str:
     share = share_of(term.region, explanation.size)
-    proof = f"<br>{proof_result(term.proof, everything=share == 1.0)}" if term.proof else ""
+    proof = f"<br>{proof_result(term.proof)}" if term.proof else ""
     that = f"prototype {term.prototype}"
     if term.origin is not None:
         that = f"{place(term.origin.boxes)} of {term.origin.image}"

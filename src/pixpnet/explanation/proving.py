@@ -1,6 +1,6 @@
 """The proof of an explanation: the network is run on changed images, and nobody asks how fields are computed.
 
-For each term, everything outside the claimed region is replaced (noise, one colour, another picture), and the distance
+For each term, everything outside the claimed region is replaced (noise, one colour, a picture), and the distance
 and similarity *at the term's cell* must stay what they were. Then the region itself is replaced, to see that it matters
 at all; and the box that upsampling would draw is put to the same test. From the claim only the region is taken; the
 rest of this file runs the model.
@@ -52,7 +52,7 @@ def prove(
         model: that answered.
         image: that was explained.
         explanation: what is claimed.
-        draws: how many changed images for each region; in turns noise, one colour, and another picture around it.
+        draws: how many changed images for each region; in turns noise, one colour, and a picture around it.
         seed: of the draws.
         progress: is told how many images are done, of how many.
         others: pictures to put around regions; by default the image itself, mirrored and moved at random.
@@ -61,7 +61,8 @@ def prove(
         the same explanation with a `Proof` on each term.
 
     Raises:
-        ValueError: if the image or the model is not that of the explanation, or the model is in training mode.
+        ValueError: if the image or the model is not that of the explanation, the model is in training mode, or its
+            answer to a changed image is not finite.
     """
     if draws < 1:
         raise ValueError(f"a proof needs at least one draw, got {draws}")
@@ -84,7 +85,8 @@ def prove(
 
     def trial(term: Term, region: Region) -> Trial:
         found = moved[_Change(region, inside=False), _cell(term)]
-        return Trial(region, found.similarity, found.distance, passed=found.distance <= tolerance)
+        outside = int(_Change(region, inside=False).mask(explanation.size).sum())
+        return Trial(region, found.similarity, found.distance, found.distance <= tolerance, outside)
 
     def proven(term: Term) -> Term:
         outside = moved[_Change(term.region, inside=False), _cell(term)]
@@ -187,7 +189,11 @@ class _Tests:
         before = matches.distance_maps[[0] * len(keys), prototypes, rows, cols]
         similarities, first = (matches.similarity(each, matches.epsilon) for each in (distances, before))
         scores = matches.scores[number, prototypes] - matches.scores[0, prototypes]
-        table = torch.stack([similarities - first, distances - before, scores], dim=1).abs().tolist()
+        movements = torch.stack([similarities - first, distances - before, scores], dim=1).abs()
+        if not movements.isfinite().all():
+            # `max` would take no notice of NaN, and the claim would hold.
+            raise ValueError("the model's answer to a changed image is not finite, so nothing is proven")
+        table = movements.tolist()
         for key, (similarity, distance, score) in zip(keys, table, strict=True):
             yield key, _Moved(similarity, distance, score)
 
@@ -223,7 +229,7 @@ def _fillings(
     seed: int,
     others: Sequence[Float[Tensor, "3 _ _"]],
 ) -> Float[Tensor, "draws 3 height width"]:
-    """What is put in the place of pixels, in turns: noise, one colour, another picture."""
+    """What is put in the place of pixels, in turns: noise, one colour, a picture."""
     generator = torch.Generator().manual_seed(seed)
     mean, std = (torch.tensor(each)[:, None, None] for each in (model.preprocessing.mean, model.preprocessing.std))
     fillings = []

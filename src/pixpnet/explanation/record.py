@@ -36,12 +36,15 @@ class Trial:
         largest_distance_deviation: of the cell's distance, which is what the tolerance is about: the similarity has its
             pole at distance 0 and makes a rounding error of the distance look large there.
         passed: whether the distance stayed within the tolerance.
+        outside: how many pixels there are outside; where the region is the whole image there are none, so that nothing
+            was changed and `passed` says nothing.
     """
 
     region: tuple[Box, ...]
     largest_deviation: float
     largest_distance_deviation: float
     passed: bool
+    outside: int
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,8 @@ class Proof:
     """The test of a term's claim: the network is run on changed images, and nobody asks how fields are computed.
 
     Attributes:
-        draws: how many changed images; a third each with noise, one colour, and another picture around the region.
+        draws: how many changed images; in turns noise, one colour, and a picture (another one, or the image itself,
+            mirrored and moved) around the region.
         seed: of the draws.
         tolerance: how far the distance may move, for float error.
         field: the exact field, everything outside changed.
@@ -69,8 +73,13 @@ class Proof:
 
     @property
     def passed(self) -> bool:
-        """Whether the claim about the field held."""
+        """Whether the claim about the field held; also where it could not fail, see `tested`."""
         return self.field.passed
+
+    @property
+    def tested(self) -> bool:
+        """Whether there was anything outside the field to change."""
+        return self.field.outside > 0
 
 
 @dataclass(frozen=True)

@@ -59,42 +59,51 @@ def sight_text(sight: Sight) -> str:
     cells = f"{sight.cells[0]} x {sight.cells[1]} cells"
     if sight.everything == 1.0:
         return (
-            f"Each of the {cells} sees the whole picture: no small box can be drawn, because every similarity depends "
-            "on the whole picture."
+            f"Each of the {cells} sees the whole picture: no small box can be drawn, because every similarity may "
+            "depend on every pixel."
         )
     mean, most = percent(sight.mean_fraction), percent(sight.max_fraction)
     some = ""
     if sight.everything > 0:
         some = f" {percent(sight.everything)} of them see the whole picture: for those no small box can be drawn."
     return (
-        f"Each of the {cells} sees on average {mean} of the picture, at most {most}.{some} A cell's similarity depends "
+        f"Of {cells}, one sees {mean} of the picture on average, at most {most}.{some} A cell's similarity depends "
         "on the pixels of its part and on nothing else. The score is the maximum over cells, and may move when other "
         "pixels change, because another cell may win."
     )
 
 
-def proof_result(proof: Proof, everything: bool) -> str:
+def proof_result(proof: Proof) -> str:
     """One proof in two words: whether the claim holds, and how far the cell's similarity moved."""
-    moved = f"{proof.field.largest_deviation:.2g}"
-    if everything:
+    if not proof.tested:
         return "nothing outside"
+    moved = f"{proof.field.largest_deviation:.2g}"
     return f"holds ({moved})" if proof.passed else f"FAILS ({moved})"
 
 
 def proofs_text(proofs: Sequence[Proof]) -> str:
     """The results of all proofs of an explanation in a few sentences."""
     first = proofs[0]
-    held = sum(proof.passed for proof in proofs)
+    tested = [proof for proof in proofs if proof.tested]
+    untested = len(proofs) - len(tested)
+    said = ["Proof:"]
+    if tested:
+        held, score = sum(proof.passed for proof in tested), max(proof.score_outside for proof in tested)
+        said.append(
+            f"{held} of {len(tested)} claims hold. Every pixel outside a part was changed in {first.draws} ways; a "
+            f"claim holds if the distance at its cell stays within {first.tolerance:.1e} (in brackets: how far the "
+            f"similarity moved). A score, the maximum over cells, moved by up to {score:.2f} when the rest changed."
+        )
+    if untested:
+        said.append(f"For {untested} of {len(proofs)} terms the part is the whole picture: nothing could be tested.")
     upsampled = sum(not proof.upsampling.passed for proof in proofs)
-    inside, score = max(proof.inside for proof in proofs), max(proof.score_outside for proof in proofs)
     worst = max(proof.upsampling.largest_deviation for proof in proofs)
-    return (
-        f"Proof: {held} of {len(proofs)} claims hold. Every pixel outside a part was changed in {first.draws} ways; a "
-        f"claim holds if the distance at its cell stays within {first.tolerance:.1e} (in brackets: how far the "
-        f"similarity moved). Changing the part itself moved a cell's similarity by up to {inside:.2f}. A score, the "
-        f"maximum over cells, moved by up to {score:.2f} when the rest changed. The same test of the box that "
-        f"upsampling draws fails for {upsampled} of {len(proofs)}: the similarity moved by up to {worst:.2f}."
+    said.append(
+        f"Changing the part itself moved a cell's similarity by up to {max(proof.inside for proof in proofs):.2f}. "
+        f"The same test of the box that upsampling draws fails for {upsampled} of {len(proofs)}: the similarity moved "
+        f"by up to {worst:.2f}."
     )
+    return " ".join(said)
 
 
 def contrast_text(explanation: Explanation, other: ClassExplanation) -> str:
@@ -134,8 +143,7 @@ def _rows(explanation: Explanation, explained: ClassExplanation) -> Iterator[tup
         if weighted:
             number = f"{term.weight:.2f} x {term.score:.2f} = {number}"
         where = (place(term.region), percent(share_of(term.region, explanation.size)))
-        everything = share_of(term.region, explanation.size) == 1.0
-        proof = (proof_result(term.proof, everything) if term.proof else "",) if proven else ()
+        proof = (proof_result(term.proof) if term.proof else "",) if proven else ()
         yield (number, *where, *proof, _origin(term, explained.label))
 
 

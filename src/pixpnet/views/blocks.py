@@ -41,7 +41,7 @@ class TermBlock:
         product: weight times score, where the head has weights; else empty.
         prototype: which one, and of which class where it is another.
         origin: id of the training image.
-        held: whether the proof held; None without one.
+        held: whether the proof held; None without one, or where nothing could be tested.
         proof: what it found, in short.
     """
 
@@ -61,10 +61,10 @@ class TermBlock:
 
 @dataclass(frozen=True)
 class ProofBlock:
-    """What the test of one term found: how far similarities moved."""
+    """What the test of one term found: how far similarities moved; `held` is None where nothing could be tested."""
 
     place: int
-    held: bool
+    held: bool | None
     outside: str
     inside: str
     upsampling: str
@@ -186,8 +186,8 @@ def _proof_blocks(terms: Sequence[Term]) -> tuple[ProofBlock, ...]:
     return tuple(
         ProofBlock(
             place=place,
-            held=term.proof.passed,
-            outside=deviation(term.proof.field.largest_deviation),
+            held=term.proof.passed if term.proof.tested else None,
+            outside=deviation(term.proof.field.largest_deviation) if term.proof.tested else "nothing outside",
             inside=deviation(term.proof.inside),
             upsampling=deviation(term.proof.upsampling.largest_deviation),
             score=deviation(term.proof.score_outside),
@@ -245,7 +245,7 @@ def _term_block(
         product="" if explanation.head == "class_sum" else f"{number(term.weight)} × {number(term.score)}",
         prototype=f"prototype {term.prototype}{whose}",
         origin="" if term.origin is None else term.origin.image,
-        held=None if term.proof is None else term.proof.passed,
+        held=None if term.proof is None or not term.proof.tested else term.proof.passed,
         proof="" if term.proof is None else proof_words(term.proof),
     )
 

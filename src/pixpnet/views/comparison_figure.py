@@ -85,9 +85,13 @@ def _row(
 
 
 def _found(trial: Trial) -> str:
+    if not trial.outside:
+        return "nothing outside to test"
     moved = deviation(trial.largest_deviation)
     return f"✓ outside: moved by {moved}" if trial.passed else f"✗ outside: moved by {moved}"
 
 
 def _ink(trial: Trial) -> str:
+    if not trial.outside:
+        return MUTED
     return GREEN_TEXT if trial.passed else VERMILION_TEXT

@@ -24,12 +24,13 @@ _WORDS = 2.2  # inches of a row that are not pictures
 _ALONE, _BESIDE = 10, 6  # terms that fit on a slide: of one class, of each of two
 
 
-def explanation_figure(explanation: Explanation, heatmaps: Heatmaps | None = None) -> Figure:
+def explanation_figure(explanation: Explanation, heatmaps: Heatmaps | None = None, shown: str = "") -> Figure:
     """Draws why the model answered as it did; beside it, where a second class is explained, why not that one.
 
     Args:
         explanation: what to draw; the regions of the first two explained classes are shown.
         heatmaps: of the predicted class's terms, in their order, laid over the image in the place of the crops.
+        shown: what the heat maps show, which depends on how they were made; said on the figure.
     """
     if heatmaps is not None and len(heatmaps.maps) != len(explanation.predicted.terms):
         raise ValueError(
@@ -37,7 +38,7 @@ def explanation_figure(explanation: Explanation, heatmaps: Heatmaps | None = Non
             "prototypes of the predicted class's terms, in their order"
         )
     slide = Slide()
-    _heading(slide, explanation)
+    _heading(slide, explanation, shown if heatmaps is not None else "")
     classes = explanation.classes[:2]
     side = 3.55 if len(classes) == 1 else 2.45
     left = _MARGIN + max(side, 2.9) + _GAP
@@ -54,13 +55,15 @@ def explanation_figure(explanation: Explanation, heatmaps: Heatmaps | None = Non
     return slide.figure
 
 
-def _heading(slide: Slide, explanation: Explanation) -> None:
+def _heading(slide: Slide, explanation: Explanation, shown: str) -> None:
     predicted = explanation.predicted
     across = WIDTH - 2 * _MARGIN
     slide.words(_MARGIN, 0.3, predicted.class_name, across, 24, bold=True)
     about = f"softmax {percent(predicted.share)}, no calibrated probability  ·  {explanation.model}"
     slide.words(_MARGIN, 0.82, f"{about}  ·  {explanation.image}", across, 10.5, MUTED)
     slide.words(_MARGIN, 1.03, sight_words(explanation.sight), across, 10.5, MUTED)
+    if shown:
+        slide.words(_MARGIN, 1.24, f"Heat maps: {shown}.", across, 10.5, MUTED)
 
 
 def _image(
@@ -187,8 +190,10 @@ def _row(
     if not term.region:
         lines.append(("sees padding only", MUTED))
     if term.proof is not None:
-        mark = "✓" if term.proof.passed else "✗"
-        lines.append((f"{mark} {proof_words(term.proof)}", GREEN_TEXT if term.proof.passed else VERMILION_TEXT))
+        mark, ink = ("✓ ", GREEN_TEXT) if term.proof.passed else ("✗ ", VERMILION_TEXT)
+        if not term.proof.tested:
+            mark, ink = "", MUTED
+        lines.append((f"{mark}{proof_words(term.proof)}", ink))
     whose = "" if term.label == explained.label else f" of {term.class_name}"
     source_image = "" if term.origin is None else f", {term.origin.image}"
     lines.append((f"prototype {term.prototype}{whose}{source_image}", MUTED))

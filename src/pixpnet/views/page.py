@@ -4,7 +4,7 @@ Templates and styles are in `pages/`. Everything that comes from outside (names 
 jinja2; pictures and outlines are embedded once (`stock`) and shown by reference.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -32,7 +32,10 @@ def explanation_page(explanations: Sequence[Explanation]) -> str:
     blocks = [explanation_block(explanation, stock) for explanation in explanations]
     first = explanations[0]
     title = f"Why {first.predicted.class_name}?" if len(blocks) == 1 else f"{len(blocks)} images explained"
-    return _render("explanation.html", stock, title=title, blocks=blocks, model=first.model)
+    patches = any(term.origin is not None for each in explanations for term in each.predicted.terms)
+    return _render(
+        "explanation.html", stock, {"title": title, "blocks": blocks, "model": first.model, "patches": patches}
+    )
 
 
 def report_page(report: Report) -> str:
@@ -48,23 +51,27 @@ def report_page(report: Report) -> str:
     return _render(
         "report.html",
         stock,
-        title=report.title,
-        report=report,
-        metrics=report.metrics,
-        judged=judged(report.metrics),
-        field=model.field,
-        field_shot=field_shot(report, stock),
-        sections=[section for section in sections if section[2]],
-        tested=tested(report.examples),
-        worst=worst(report.examples, stock),
-        classes=[(name, prototype_blocks(model, stock, label)) for label, name in enumerate(model.class_names)],
-        classes_open=model.num_classes <= _OPEN_CLASSES,
-        few_classes=model.num_classes <= _FEW_CLASSES,
-        confused=() if report.judgement is None else taken_for(report.judgement, model.class_names),
+        {
+            "title": report.title,
+            "report": report,
+            "metrics": report.metrics,
+            "judged": judged(report.metrics),
+            "field": model.field,
+            "field_shot": field_shot(report, stock),
+            "sections": [section for section in sections if section[2]],
+            "tested": tested(report.examples),
+            "worst": worst(report.examples, stock),
+            "patches": model.origins is not None,
+            "plain_sum": model.architecture.head == "class_sum",
+            "classes": [(name, prototype_blocks(model, stock, label)) for label, name in enumerate(model.class_names)],
+            "classes_open": model.num_classes <= _OPEN_CLASSES,
+            "few_classes": model.num_classes <= _FEW_CLASSES,
+            "confused": () if report.judgement is None else taken_for(report.judgement, model.class_names),
+        },
     )
 
 
-def _render(template: str, stock: Stock, **values: object) -> str:
+def _render(template: str, stock: Stock, values: Mapping[str, object]) -> str:
     environment = Environment(
         loader=PackageLoader("pixpnet.views", "pages"),
         autoescape=True,
@@ -76,4 +83,4 @@ def _render(template: str, stock: Stock, **values: object) -> str:
     environment.globals.update(
         stock=stock, region_colours=list(zip(REGIONS, ON_REGIONS, strict=True)), claim=CLAIM, sees_all=SEES_EVERYTHING
     )
-    return environment.get_template(template).render(**values)
+    return environment.get_template(template).render(values)

@@ -76,11 +76,21 @@ class Judged:
 
 @dataclass(frozen=True)
 class Tested:
-    """What proofs found for one way to draw regions."""
+    """What proofs found for one way to draw regions.
+
+    Attributes:
+        name: of the way.
+        terms: how many could be tested.
+        held: how many of those held.
+        whole: how many could not, because the region is the whole image.
+        median: how far the cell's similarity moved.
+        largest: the same at most.
+    """
 
     name: str
     terms: int
     held: int
+    whole: int
     median: float
     largest: float
 
@@ -195,5 +205,7 @@ def _moved_outside_upsampling(term: Term) -> float:
 
 
 def _tested(name: str, trials: Sequence[Trial]) -> Tested:
-    moved = [trial.largest_deviation for trial in trials]
-    return Tested(name, len(trials), sum(trial.passed for trial in trials), median(moved), max(moved))
+    fair = [trial for trial in trials if trial.outside]
+    moved = [trial.largest_deviation for trial in fair] or [0.0]
+    held = sum(trial.passed for trial in fair)
+    return Tested(name, len(fair), held, len(trials) - len(fair), median(moved), max(moved))

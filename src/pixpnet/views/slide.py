@@ -16,6 +16,7 @@ from matplotlib.path import Path
 from matplotlib.text import Text
 
 from pixpnet.box import Box
+from pixpnet.explanation.text import printable
 from pixpnet.views.colours import INK, ON_REGIONS, REGIONS
 from pixpnet.views.outline import rings
 
@@ -167,9 +168,9 @@ class Slide:
 
 
 def _printable(words: str) -> str:
-    """One line of text; a file's name may hold bytes that are none."""
-    text = words.encode("utf-8", errors="replace").decode("utf-8")
-    return " ".join(re.split(r"[ \t\n\r\f\v]+", text))
+    """One line of text; a file's name may hold what is none, for which no font has a letter."""
+    lines = re.sub(r"[ \t\n\r\f\v]+", " ", words).split("\N{NO-BREAK SPACE}")
+    return "\N{NO-BREAK SPACE}".join(map(printable, lines))
 
 
 Heat = Float[np.ndarray, "height width"]

@@ -69,6 +69,8 @@ def percent(share: float) -> str:
 
 def proof_words(proof: Proof) -> str:
     """What the test of a term found, in a few words."""
+    if not proof.tested:
+        return "nothing outside to test"
     moved = deviation(proof.field.largest_deviation)
     return f"held, moved {moved}" if proof.passed else f"failed, moved {moved}"
 

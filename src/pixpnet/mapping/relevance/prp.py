@@ -54,7 +54,7 @@ def prp(scene: Scene) -> Heatmaps:
         begin = _relevance_of_embeddings(scene, tape.result.value[0])
         maps = [propagate(tape, part[:, None], box).sum(dim=(1, 2)) for part in begin.split(_AT_ONCE)]
     field = model.field_at(scene.size)
-    regions = tuple(_boxes(field.boxes(row, col)) for row, col in scene.best_cells.tolist())
+    regions = tuple(tuple(Box(*box) for box in field.boxes(row, col)) for row, col in scene.best_cells.tolist())
     return Heatmaps(torch.cat([scene.image.new_zeros(0, *scene.size), *maps]), regions)
 
 
@@ -71,7 +71,3 @@ def _relevance_of_embeddings(
         )
         result[number][cells] = scene.similarity_maps[number, row, col] * shares[0]
     return result
-
-
-def _boxes(boxes: list[Box | tuple[int, ...]]) -> tuple[Box, ...]:
-    return tuple(box for box in boxes if isinstance(box, Box))

@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import Tensor, nn
 
 from pixpnet.box import Box
@@ -89,6 +92,33 @@ def test_on_paper_the_colour_of_the_rest_may_move_the_score_but_not_the_cell(mon
     # White in the place of blue is two channels away, and whatever else is drawn, at most three can be.
     assert found[2] is not None
     assert found[2].inside >= similarity(0) - similarity(2) - 1e-6
+
+
+def test_the_pictures_around_regions_are_training_images_where_the_run_has_them(tmp_path: Path) -> None:
+    model, sample = real(), as_sample(photo())
+    explanation = explain(model, sample)
+
+    def around(**given: object) -> set[str]:
+        return {proof.pictures for proof in _proofs(prove(model, sample, explanation, draws=3, **given))}  # type: ignore[arg-type]
+
+    itself = "the image itself, mirrored and moved"
+    assert around() == {itself}
+    assert around(others=[as_sample(photo(5))]) == {"pictures that were given"}
+    model.pictures = tmp_path
+    assert around() == {itself}
+    # Only the training image is red: it is what a picture around a part must be made of.
+    red = np.full((48, 48, 3), (255, 0, 0), np.uint8)
+    Image.fromarray(red).save(tmp_path / "0.jpg", quality=100)
+    shown: list[torch.Tensor] = []
+    hook = model.register_forward_pre_hook(lambda module, inputs: shown.append(inputs[0]))
+    assert around() == {"training images"}
+    hook.remove()
+    reddest = max(float((images[:, 0] - images[:, 1:].mean(dim=1)).mean(dim=(1, 2)).max()) for images in shown)
+    assert reddest > 2  # (1 - 0) / 0.25 in the picture, and little of it is covered by the part
+    (tmp_path / "0.jpg").write_bytes(b"no picture")
+    assert around() == {itself}
+    Image.fromarray(photo(1, (24, 24))).save(tmp_path / "0.jpg")
+    assert around() == {itself}
 
 
 def test_the_box_of_upsampling_is_put_to_the_same_test() -> None:

@@ -48,7 +48,9 @@ def proof(passed: bool = True, upsampling: float = 0.37, whole: bool = False) ->
     held = Trial(region, 0.0 if passed else 0.25, 0.0 if passed else 0.1, passed, outside)
     if whole:
         held = Trial((Box(0, 0, SIZE, SIZE),), 0.0, 0.0, True, 0)
-    return Proof(6, 0, 1e-5, held, Trial(region, upsampling, upsampling, upsampling == 0, outside), 1.9, 0.04)
+    return Proof(
+        6, 0, 1e-5, held, Trial(region, upsampling, upsampling, upsampling == 0, outside), 1.9, 0.04, "training images"
+    )
 
 
 def term(

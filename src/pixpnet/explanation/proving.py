@@ -16,13 +16,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pixpnet.box import Box
-from pixpnet.data import Sample, to_uint8
+from pixpnet.data import ImageError, Sample, read_sample, to_uint8
 from pixpnet.explanation.explaining import as_the_network_sees, refuse_training_mode
 from pixpnet.explanation.record import Explanation, Proof, Term, Trial
 from pixpnet.mapping import Scene
@@ -31,6 +33,9 @@ from pixpnet.model import Matches, PixPNet
 
 Region = tuple[Box, ...]
 _UNITS_IN_THE_LAST_PLACE = 16
+_GIVEN: Final = "pictures that were given"
+_TRAINING: Final = "training images"
+_ITSELF: Final = "the image itself, mirrored and moved"
 # Times the tolerance: how far distances of the same model and image may be apart on two machines.
 _SAME = 50
 # Of input numbers in one batch: 6 images of 224 x 224, whose activations in a VGG are some 200 MB.
@@ -55,7 +60,8 @@ def prove(
         draws: how many changed images for each region; in turns noise, one colour, and a picture around it.
         seed: of the draws.
         progress: is told how many images are done, of how many.
-        others: pictures to put around regions; by default the image itself, mirrored and moved at random.
+        others: pictures to put around regions; by default training images that lie beside the model's prototypes, or,
+            where there are none, the image itself, mirrored and moved at random.
 
     Returns:
         the same explanation with a `Proof` on each term.
@@ -79,7 +85,9 @@ def prove(
         tests.add(_Change(term.region, inside=False), term)
         tests.add(_Change(term.region, inside=True), term)
         tests.add(_Change(boxes[term.prototype], inside=False), term)
-    fillings = _fillings(model, pixels, draws, seed, [_pixels_of(model, as_the_network_sees(model, o)) for o in others])
+    given = [_pixels_of(model, as_the_network_sees(model, other)) for other in others]
+    known = given or _training_images(model, explanation.size, -(-draws // 3), seed)
+    fillings = _fillings(model, pixels, draws, seed, known)
     moved = tests.run(model, pixels, fillings, progress)
     tolerance = _tolerance(model)
 
@@ -99,6 +107,7 @@ def prove(
             upsampling=trial(term, boxes[term.prototype]),
             inside=inside.similarity,
             score_outside=outside.score,
+            pictures=_GIVEN if given else _TRAINING if known else _ITSELF,
         )
         return replace(term, proof=proof)
 
@@ -248,6 +257,21 @@ def _fillings(
         if other.shape != image.shape:
             raise ValueError(f"a picture of {tuple(other.shape)} cannot be put around parts of {tuple(image.shape)}")
     return torch.stack(fillings).to(image)
+
+
+def _training_images(
+    model: PixPNet, size: tuple[int, int], count: int, seed: int
+) -> list[Float[Tensor, "3 height width"]]:
+    """Some of the pictures beside the model's prototypes, normalised; none if they are missing or of another size."""
+    files = [] if model.pictures is None else sorted(model.pictures.glob("*.jpg"))
+    chosen = np.random.default_rng(seed).permutation(len(files))[:count].tolist()
+    how = model.preprocessing
+    mean, std = (torch.tensor(each)[:, None, None] for each in (how.mean, how.std))
+    try:
+        read = [read_sample(files[number]).image.as_subclass(Tensor) for number in chosen]
+    except (ImageError, OSError):  # a damaged run: the proof does not need them
+        return []
+    return [(image / 255 - mean) / std for image in read] if all(image.shape[-2:] == size for image in read) else []
 
 
 def _tolerance(model: PixPNet) -> float:

@@ -9,7 +9,7 @@ What is made of a record lives beside it: `as_json`, `contrast`, `text` (for `pr
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -52,8 +52,7 @@ class Proof:
     """The test of a term's claim: the network is run on changed images, and nobody asks how fields are computed.
 
     Attributes:
-        draws: how many changed images; in turns noise, one colour, and a picture (another one, or the image itself,
-            mirrored and moved) around the region.
+        draws: how many changed images; in turns noise, one colour, and a picture around the region.
         seed: of the draws.
         tolerance: how far the distance may move, for float error.
         field: the exact field, everything outside changed.
@@ -61,6 +60,7 @@ class Proof:
         inside: how far the cell's similarity moved at most when the pixels of the field were changed instead.
         score_outside: how far the score, the maximum over cells, moved at most when everything outside the field was
             changed; it may, because another cell may win.
+        pictures: what the pictures around the region were.
     """
 
     draws: int
@@ -70,6 +70,7 @@ class Proof:
     upsampling: Trial
     inside: float
     score_outside: float
+    pictures: Literal["training images", "pictures that were given", "the image itself, mirrored and moved"]
 
     @property
     def passed(self) -> bool:

@@ -90,9 +90,10 @@ def proofs_text(proofs: Sequence[Proof]) -> str:
     if tested:
         held, score = sum(proof.passed for proof in tested), max(proof.score_outside for proof in tested)
         said.append(
-            f"{held} of {len(tested)} claims hold. Every pixel outside a part was changed in {first.draws} ways; a "
-            f"claim holds if the distance at its cell stays within {first.tolerance:.1e} (in brackets: how far the "
-            f"similarity moved). A score, the maximum over cells, moved by up to {score:.2f} when the rest changed."
+            f"{held} of {len(tested)} claims hold. Every pixel outside a part was changed in {first.draws} ways "
+            f"(noise, one colour, {first.pictures}); a claim holds if the distance at its cell stays within "
+            f"{first.tolerance:.1e} (in brackets: how far the similarity moved). A score, the maximum over cells, "
+            f"moved by up to {score:.2f} when the rest changed."
         )
     if untested:
         said.append(f"For {untested} of {len(proofs)} terms the part is the whole picture: nothing could be tested.")

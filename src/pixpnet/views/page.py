@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from pixpnet.explanation import Explanation
 from pixpnet.views.blocks import explanation_block, prototype_blocks
 from pixpnet.views.colours import ON_REGIONS, REGIONS
-from pixpnet.views.report import Report, field_shot, judged, taken_for, tested, worst
+from pixpnet.views.report import Report, field_shot, judged, surroundings, taken_for, tested, worst
 from pixpnet.views.stock import Stock
 from pixpnet.views.words import CLAIM, SEES_EVERYTHING, deviation, percent
 
@@ -59,6 +59,7 @@ def report_page(report: Report) -> str:
             "field": model.field,
             "field_shot": field_shot(report, stock),
             "sections": [section for section in sections if section[2]],
+            "surroundings": surroundings(report.examples),
             "tested": tested(report.examples),
             "worst": worst(report.examples, stock),
             "patches": model.origins is not None,

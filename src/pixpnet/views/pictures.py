@@ -35,18 +35,17 @@ def training_pixels(
     Args:
         origin: of the prototype.
         crop: the picture of what its cell saw, shown in its place on grey if the whole image is not there.
-        picture: the whole training image in the network's pixels.
+        picture: the whole training image in the network's pixels. A damaged picture counts as a missing one.
         size: height and width of the grey canvas.
     """
-    if picture is not None and picture.exists():
-        with Image.open(picture) as file:
-            return np.asarray(file.convert("RGB"))
+    whole = _read(picture, "RGB")
+    if whole is not None:
+        return np.asarray(whole)
     around = None if origin is None else origin.hull
     height, width = size if around is None else (max(size[0], around.y1), max(size[1], around.x1))
     canvas = Image.new("RGB", (width, height), GREY)
-    if around is not None and crop is not None and crop.exists():
-        with Image.open(crop) as file:
-            seen = file.convert("RGBA")
+    seen = _read(crop, "RGBA")
+    if around is not None and seen is not None:
         canvas.paste(seen, (around.x0, around.y0), seen)
     return np.asarray(canvas)
 
@@ -71,3 +70,13 @@ def mask(region: Sequence[Box], size: tuple[int, int]) -> Bool[np.ndarray, "heig
     for y0, x0, y1, x1 in region:
         seen[y0:y1, x0:x1] = True
     return seen
+
+
+def _read(path: Path | None, mode: str) -> Image.Image | None:
+    if path is None:
+        return None
+    try:
+        with Image.open(path) as file:
+            return file.convert(mode)
+    except (OSError, ValueError, SyntaxError):  # missing, damaged, or a broken PNG, as Pillow says it
+        return None

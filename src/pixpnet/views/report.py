@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import UInt8
 
 from pixpnet.box import Box
-from pixpnet.explanation import Explanation, Term, Trial
+from pixpnet.explanation import Explanation, Proof, Term, Trial
 from pixpnet.fields import Region
 from pixpnet.model import PixPNet, picture_name
 from pixpnet.training import Judgement, Metrics
@@ -124,19 +124,28 @@ def judged(metrics: Metrics) -> tuple[Judged, ...]:
 
 def tested(examples: Sequence[Example]) -> tuple[Tested, ...]:
     """What the proofs of all examples found, for the exact field and for upsampling; nothing without proofs."""
-    proofs = [
-        term.proof
-        for example in examples
-        for explained in example.explanation.classes
-        for term in explained.terms
-        if term.proof is not None
-    ]
+    proofs = _proofs(examples)
     if not proofs:
         return ()
     return (
         _tested("exact field", [proof.field for proof in proofs]),
         _tested("upsampling box", [proof.upsampling for proof in proofs]),
     )
+
+
+def surroundings(examples: Sequence[Example]) -> str:
+    """What the pictures around regions were in the proofs of all examples."""
+    return " or ".join(dict.fromkeys(proof.pictures for proof in _proofs(examples)))
+
+
+def _proofs(examples: Sequence[Example]) -> list[Proof]:
+    return [
+        term.proof
+        for example in examples
+        for explained in example.explanation.classes
+        for term in explained.terms
+        if term.proof is not None
+    ]
 
 
 def worst(examples: Sequence[Example], stock: Stock, most: int = 3) -> tuple[tuple[Shot, Misled], ...]:

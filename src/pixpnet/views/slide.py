@@ -162,9 +162,19 @@ class Slide:
         few, many = 0, len(words)
         while many - few > 1:
             middle = (few + many) // 2
-            fits = self.width_of(f"{words[:middle].rstrip()}…", font) <= width
+            fits = self.width_of(_without_the_middle(words, middle), font) <= width
             few, many = (middle, many) if fits else (few, middle)
-        return f"{words[:few].rstrip()}…"
+        return _without_the_middle(words, few)
+
+
+def _without_the_middle(words: str, letters: int) -> str:
+    """So many letters of the words: names of files and classes differ most at their ends.
+
+    >>> _without_the_middle("train/000123.jpg", 8)
+    'trai….jpg'
+    """
+    front = (letters + 1) // 2
+    return f"{words[:front].rstrip()}…{words[len(words) - (letters - front) :].lstrip()}"
 
 
 def _printable(words: str) -> str:

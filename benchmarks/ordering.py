@@ -1,0 +1,119 @@
+"""The exact relevance ordering test: a step by incremental evaluation against a step by a whole forward pass.
+
+    python benchmarks/ordering.py [--quick]
+
+Random weights (the speed does not depend on them), one thread, processor time. A pass over 224 x 224 pixels has 50,176
+steps; here the beginning, the middle and the end of an order are walked, for a map with one hot spot (pixels next to
+each other come next to each other) and for a random one. Preparing the first state is counted, spread over all steps
+of a whole pass. The whole forward pass is measured in the same run, between the others, with the batch size that is
+best for it.
+"""
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import pixpnet._torchvision  # noqa: F401  isort: skip
+
+import torch
+
+from pixpnet import zoo
+from pixpnet.data import Preprocessing
+from pixpnet.metrics.ordering.full import full_distance_maps
+from pixpnet.metrics.ordering.incremental import incremental_distance_maps
+from pixpnet.metrics.ordering.plan import Plan, plan
+from pixpnet.model import Backbone, PixPNet
+from pixpnet.recipe import Architecture
+
+WANTED = {("vgg11", "maxpool4"): 20.0, ("vgg16", "maxpool4"): 12.0}
+NETWORKS = [("vgg11", "maxpool4", 224), ("vgg16", "maxpool4", 224), ("resnet18", "layer2", 224), ("small-61", "", 96)]
+BATCHES = (1, 2, 4, 8, 16)
+PROTOTYPE = torch.tensor([0])
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Processor time of some work."""
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+def network(name: str, at: str, size: int) -> PixPNet:
+    """Twelve classes of ten prototypes, as in `cub12`."""
+    torch.manual_seed(0)
+    backbone = Backbone(zoo.build(name), at, (size, size))
+    names = [str(label) for label in range(12)]
+    return PixPNet(backbone, Architecture(), names, Preprocessing().scaled_to(size)).eval()
+
+
+def orders(size: int) -> dict[str, torch.Tensor]:
+    """The order of a map with one hot spot beside the middle, and a random one."""
+    rows, cols = torch.arange(size)[:, None], torch.arange(size)
+    spot = (rows - 0.55 * size).square() + (cols - 0.4 * size).square()
+    chance = torch.randperm(size * size, generator=torch.Generator().manual_seed(1))
+    return {"one hot spot": spot.flatten().argsort(stable=True), "random": chance}
+
+
+def full_step(model: PixPNet, start: torch.Tensor, image: torch.Tensor, order: torch.Tensor) -> float:
+    """Time of a step by whole passes, with the best batch size."""
+    best = float("inf")
+    for batch in BATCHES:
+        steps = torch.arange(2 * batch) + len(order) // 2
+        passes = seconds(lambda: list(full_distance_maps(model, start, image, order, PROTOTYPE, steps, batch)))  # noqa: B023
+        best = min(best, passes / len(steps))
+    return best
+
+
+def incremental_step(
+    model: PixPNet, prepared: Plan, start: torch.Tensor, image: torch.Tensor, order: torch.Tensor, count: int
+) -> tuple[float, float]:
+    """Time of a step from the beginning, the middle and the end of an order, and the largest relative error."""
+    taken, largest = [], 0.0
+    similarity, epsilon = model.prototype_layer.similarity, model.prototype_layer.epsilon
+    for first in (0, (len(order) - count) // 2, len(order) - count):
+        before = start.flatten(1).clone()
+        before[:, order[:first]] = image.flatten(1)[:, order[:first]]
+        part = order[first : first + count]
+        walk = incremental_distance_maps(model, prepared, before.reshape(image.shape), image, part, PROTOTYPE)
+        preparing = seconds(lambda: next(walk))  # noqa: B023
+        found: list[torch.Tensor] = []
+        stepping = seconds(lambda: found.extend(walk))  # noqa: B023
+        taken.append(stepping / count + preparing / len(order))
+        (expected,) = full_distance_maps(model, start, image, order, PROTOTYPE, torch.tensor([first + count]))
+        is_, should = (similarity(maps.double(), epsilon) for maps in (found[-1][-1:], expected))
+        largest = max(largest, float(((is_ - should) / should).abs().max()))
+    return sum(taken) / len(taken), largest
+
+
+def main() -> int:
+    """Measures and prints; the exit code says whether the wanted ratios are reached."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer steps")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    reached = True
+    print("whole forward pass / incremental step, milliseconds of both, largest relative error of a similarity map")
+    for name, at, size in NETWORKS:
+        model = network(name, at, size)
+        prepared = plan(model, (size, size))
+        start, image = torch.randn(2, 3, size, size, generator=torch.Generator().manual_seed(0))
+        count = 4 * prepared.block if arguments.quick else 1000
+        for kind, order in orders(size).items():
+            full = full_step(model, start, image, order)
+            step, error = incremental_step(model, prepared, start, image, order, count)
+            ratio = full / step
+            wanted = WANTED.get((name, at))
+            reached &= (wanted is None or ratio >= wanted) and error < 1e-5
+            print(
+                f"  {name:9s} {at:9s} {size:3d}  {kind:13s} {ratio:6.1f}   {1e3 * full:7.1f} {1e3 * step:7.2f}   "
+                f"{error:.0e}" + (f"   wanted: at least {wanted:.0f}" if wanted else ""),
+                flush=True,
+            )
+    return 0 if reached else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,1 @@
+"""Measurements that can fail: what explanations are worth, with intervals."""

@@ -1,0 +1,99 @@
+"""Making curves: after every pixel or at a few points, and what is prepared once for that."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Float64, Int64
+from torch import Tensor
+
+from pixpnet.metrics.ordering.curve import Curve
+from pixpnet.metrics.ordering.full import full_distance_maps
+from pixpnet.metrics.ordering.incremental import incremental_distance_maps
+from pixpnet.metrics.ordering.plan import Plan, plan
+from pixpnet.metrics.ordering.recording import NoIncrementalRule
+from pixpnet.metrics.ordering.spacing import Spacing, stepped_curve
+from pixpnet.model import PixPNet
+
+Method = Literal["stepped", "exact"]
+
+
+class OrderingWarning(UserWarning):
+    """The exact test takes far longer than it should, and why."""
+
+
+class Curves:
+    """One way to make curves, with what it prepared for each size of images.
+
+    Attributes:
+        name: "stepped", "exact", or "full: " and why every step of the exact test takes a whole forward pass.
+    """
+
+    def __init__(self, model: PixPNet, method: Method, spacing: Spacing) -> None:
+        self.name: str = method
+        self._model, self._method, self._spacing = model, method, spacing
+        self._plans: dict[tuple[int, int], Plan | None] = {}
+
+    def evaluations(self, image: Float[Tensor, "3 height width"]) -> int:
+        """How many evaluations a curve takes, at most."""
+        return self._spacing.passes if self._method == "stepped" else image[0].numel() + 1
+
+    def curve(
+        self,
+        start: Float[Tensor, "3 height width"],
+        image: Float[Tensor, "3 height width"],
+        order: Int64[Tensor, " pixels"],
+        prototype: int,
+        tick: Callable[[int], None] | None = None,
+    ) -> Curve:
+        """The curve of one prototype.
+
+        Args:
+            start: the image before the first step.
+            image: where the pixels come from.
+            order: all pixels (row by row), in the order in which they are put back.
+            prototype: its number.
+            tick: hears how many evaluations are done.
+        """
+        chosen = torch.tensor([prototype], device=image.device)
+        full = partial(full_distance_maps, self._model, start, image, order, chosen)
+        if self._method == "stepped":
+            return stepped_curve(lambda steps: self._similarities(full(steps), None), len(order), self._spacing)
+        steps = torch.arange(len(order) + 1)
+        prepared = self._plan((image.shape[1], image.shape[2]))
+        maps = (
+            full(steps)
+            if prepared is None
+            else incremental_distance_maps(self._model, prepared, start, image, order, chosen)
+        )
+        return Curve(steps.double() / len(order), self._similarities(maps, tick))
+
+    def _similarities(
+        self, maps: Iterator[Float[Tensor, "steps 1 rows cols"]], tick: Callable[[int], None] | None
+    ) -> Float64[Tensor, " points"]:
+        """The similarity to the nearest patch at each step."""
+        layer, found, done = self._model.prototype_layer, [], 0
+        for some in maps:
+            # The nearest patch is the most similar one, as in `PrototypeLayer`.
+            found.append(layer.similarity(some.double().amin(dim=(1, 2, 3)), layer.epsilon).cpu())
+            done += len(some)
+            if tick is not None:
+                tick(done)
+        return torch.cat(found)
+
+    def _plan(self, size: tuple[int, int]) -> Plan | None:
+        if size not in self._plans:
+            try:
+                self._plans[size] = plan(self._model, size)
+            except NoIncrementalRule as why:
+                self._plans[size] = None
+                self.name = f"full: {why}"
+                warnings.warn(
+                    f"every step of the exact test takes a whole forward pass: {why}; method='stepped' is faster, or "
+                    "add a rule to pixpnet.metrics.ordering.rules.RULES",
+                    OrderingWarning,
+                    stacklevel=5,
+                )
+        return self._plans[size]

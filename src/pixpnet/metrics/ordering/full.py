@@ -1,0 +1,54 @@
+"""Distance maps of chosen steps of a relevance ordering by whole forward passes."""
+
+from collections.abc import Iterator
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from pixpnet.model import PixPNet
+
+
+def full_distance_maps(
+    model: PixPNet,
+    start: Float[Tensor, "3 height width"],
+    image: Float[Tensor, "3 height width"],
+    order: Int64[Tensor, " pixels"],
+    prototypes: Int64[Tensor, " protos"],
+    steps: Int64[Tensor, " steps"],
+    batch: int = 8,
+) -> Iterator[Float[Tensor, "batch protos rows cols"]]:
+    """The distance maps after some numbers of steps, a batch of them at a time.
+
+    Args:
+        model: in eval mode.
+        start: the image before the first step.
+        image: where the pixels come from.
+        order: the pixels (row by row) in the order in which they are put back.
+        prototypes: their numbers.
+        steps: after how many pixels to look.
+        batch: how many passes at once.
+    """
+    moment = torch.empty_like(order)
+    moment[order] = torch.arange(len(order), device=order.device)
+    # The moment at which each pixel comes back, as a picture.
+    moment = moment.reshape(image.shape[1:])
+    with torch.no_grad():
+        for some in steps.split(batch):
+            back = moment < some[:, None, None]
+            yield distances_to(
+                model, model.embed(torch.where(back[:, None], image, start)), model.prototypes[prototypes]
+            )
+
+
+def distances_to(
+    model: PixPNet,
+    embeddings: Float[Tensor, "batch dim rows cols"],
+    prototypes: Float[Tensor, "protos dim kernel_rows kernel_cols"],
+) -> Float[Tensor, "batch protos positions_down positions_across"]:
+    """The model's distance to some of its prototypes alone, in double precision.
+
+    The similarity has its pole at distance 0. There a distance in float32 is nothing but rounding, while embeddings in
+    float32 still say where they are: an error e of their direction is one of e^2 / 2 in the distance.
+    """
+    return model.prototype_layer.distance(embeddings.double(), prototypes.double())

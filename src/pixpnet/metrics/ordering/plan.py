@@ -1,0 +1,121 @@
+"""What is computed cell by cell and what as a whole, decided once for a model and a size of images."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from pixpnet.metrics.ordering.layers import Layer
+from pixpnet.metrics.ordering.recording import Operation, Recording, record
+from pixpnet.metrics.ordering.rules import Probe, layers_of
+from pixpnet.metrics.ordering.versions import Versions
+from pixpnet.model import PixPNet
+
+# If a pixel reaches a larger share of a layer's cells than this, the whole layer is computed.
+_NEARLY_ALL = 0.7
+# The rows of a block's versions should stay near the processor; far fewer steps would leave it waiting for Python.
+_BLOCK_BYTES, _SMALLEST_BLOCK, _LARGEST_BLOCK = 2**25, 8, 64
+_SAMPLED_PIXELS = 64
+
+
+@dataclass
+class Node:
+    """A tensor of the network, or what a convolution's taps get from each cell.
+
+    Attributes:
+        inputs: the nodes it is computed from; node 0 is the image.
+        shape: channels, rows and columns.
+        layer: computes single cells; None for the image, and where `whole` is there.
+        whole: computes the whole tensor, because a pixel reaches nearly all of it.
+        stored: another node needs it at moments other than its versions.
+        reach: how many of its cells a pixel changes, on average.
+    """
+
+    inputs: tuple[int, ...]
+    shape: tuple[int, int, int]
+    layer: Layer | None = None
+    whole: Operation | None = None
+    stored: bool = False
+    reach: float = 1.0
+
+    @property
+    def count(self) -> int:
+        """How many cells it has."""
+        return self.shape[1] * self.shape[2]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The nodes of a network, each after those it reads; the last one is the embedding.
+
+    Attributes:
+        nodes: node 0 is the image.
+        block: how many steps to compute together.
+    """
+
+    nodes: tuple[Node, ...]
+    block: int
+
+
+def plan(model: PixPNet, size: tuple[int, int]) -> Plan:
+    """Prepares a model for images of one size.
+
+    Raises:
+        NoIncrementalRule: if the network has an operation that no rule is for.
+    """
+    image = model.prototypes.detach().new_zeros(3, *size)
+    recording = record(nn.Sequential(model.backbone, model.add_on), image)
+    return _Planner(recording, image).plan()
+
+
+def pixel_versions(pixels: Tensor, count: int, block: int) -> Versions:
+    """One pixel changes at each step."""
+    keys = pixels * block + torch.arange(len(pixels), device=pixels.device)
+    return Versions(keys.sort().values, count, block)
+
+
+class _Planner:
+    """Adds the nodes of one operation after the other, and follows a sample of pixels through them."""
+
+    def __init__(self, recording: Recording, image: Tensor) -> None:
+        self._recording = recording
+        count = image.shape[1] * image.shape[2]
+        pixels = torch.randperm(count, generator=torch.Generator().manual_seed(0))[:_SAMPLED_PIXELS].to(image.device)
+        self._nodes = [Node((), recording.image_shape)]
+        self._samples = [pixel_versions(pixels, count, len(pixels))]
+        self._bytes_each = image.element_size()
+
+    def plan(self) -> Plan:
+        numbers = [0]
+        for operation in self._recording.operations:
+            numbers.append(self._add(operation, tuple(numbers[number] for number in operation.inputs)))
+        largest = max(
+            (node.count if node.whole is not None else node.reach) * node.shape[0] * self._bytes_each
+            for node in self._nodes
+        )
+        block = int(_BLOCK_BYTES // max(largest, 1))
+        return Plan(tuple(self._nodes), min(max(block, _SMALLEST_BLOCK), _LARGEST_BLOCK))
+
+    def _add(self, operation: Operation, inputs: tuple[int, ...]) -> int:
+        layers = layers_of(operation, [Probe(self._nodes[n].shape, self._samples[n]) for n in inputs])
+        samples = [layers[0].changed(*(self._samples[number] for number in inputs))]
+        for layer in layers[1:]:
+            samples.append(layer.changed(samples[-1]))
+        # The first layer is the one that multiplies.
+        nearly_all = len(samples[0]) > _NEARLY_ALL * samples[0].block * samples[0].count
+        if nearly_all or any(self._nodes[number].whole is not None for number in inputs):
+            self._append(Node(inputs, operation.shape, whole=operation), samples[-1])
+            return len(self._nodes) - 1
+        for layer, changed in zip(layers, samples, strict=True):
+            cells = operation.shape[1:] if layer is layers[-1] else self._nodes[inputs[0]].shape[1:]
+            self._append(Node(inputs, (layer.channels, *cells), layer), changed)
+            inputs = (len(self._nodes) - 1,)
+        return len(self._nodes) - 1
+
+    def _append(self, node: Node, changed: Versions) -> None:
+        for number in node.inputs:
+            source = self._nodes[number]
+            source.stored |= source.whole is None and (node.layer is None or node.layer.looks_back)
+        node.reach = len(changed) / changed.block
+        self._nodes.append(node)
+        self._samples.append(changed)

@@ -1,0 +1,160 @@
+"""One rule for each operation: the layers that compute single cells of its result, never one for an architecture.
+
+A rule gets the operation as it was recorded and a `Probe` for each input, a sample of what changes there, so that it
+can choose the cheaper of two ways. To add one, write a function and put it into `RULES` under torch's name of the
+operation.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from pixpnet.metrics.ordering.layers import (
+    AveragePool,
+    Convolution,
+    Layer,
+    MaxPool,
+    Product,
+    Rowwise,
+    TapSum,
+    concatenate,
+)
+from pixpnet.metrics.ordering.recording import Input, NoIncrementalRule, Operation
+from pixpnet.metrics.ordering.versions import Versions
+from pixpnet.metrics.ordering.windows import Window
+
+aten = torch.ops.aten
+
+# A table of products has a row for each cell with room for every tap; beyond this size gathering is the better way.
+_LARGEST_TABLE = 2**26
+# Sums of products cost something too, so they must spare a fifth of the multiplications.
+_WORTH_IT = 0.8
+
+
+@dataclass(frozen=True)
+class Probe:
+    """An input of an operation: its shape (channels, rows, columns), and the versions of a sample of single pixels."""
+
+    shape: tuple[int, int, int]
+    versions: Versions
+
+
+Rule = Callable[[Operation, Sequence[Probe]], tuple[Layer, ...]]
+
+
+def layers_of(operation: Operation, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
+    """The layers that compute an operation, each reading the one before it.
+
+    Raises:
+        NoIncrementalRule: if there is no rule for it.
+    """
+    if operation.function in RULES:
+        return RULES[operation.function](operation, inputs)
+    if torch.Tag.pointwise in operation.function.tags:
+        return _pointwise(operation, inputs)
+    raise NoIncrementalRule(f"no rule for {operation.function}")
+
+
+def _pointwise(operation: Operation, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
+    """Whatever torch says computes each number from the numbers in the same place."""
+    constants = [each for each in operation.arguments if isinstance(each, Tensor) and each.dim() > 0]
+    if constants or any(probe.shape != operation.shape for probe in inputs):
+        raise NoIncrementalRule(f"no rule for {operation.function} of tensors of different shapes")
+    channels, rows, cols = operation.shape
+    return (Rowwise(rows * cols, channels, operation, len(inputs)),)
+
+
+def _convolution(operation: Operation, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
+    image, weight, bias, stride, padding, dilation, transposed, _, groups = operation.arguments
+    if transposed or not isinstance(image, Input) or not isinstance(weight, Tensor):
+        raise NoIncrementalRule("no rule for a transposed convolution, or one whose kernel depends on the image")
+    window = _window(operation, inputs[0], weight.shape[2:], stride, padding, dilation)
+    taps, count = weight[0, 0].numel(), inputs[0].versions.count
+    if groups > 1:
+        return (Convolution(window, weight, bias, groups),)
+    if window.is_pointwise:
+        return (Product(count, weight.flatten(1).T, bias),)
+    sums = TapSum(window, weight.shape[0], bias, weight.device)
+    before, after = len(inputs[0].versions), len(sums.changed(inputs[0].versions))
+    if before > _WORTH_IT * after or count * taps * weight.shape[0] * weight.element_size() > _LARGEST_TABLE:
+        return (Convolution(window, weight, bias, 1),)
+    # A cell's share in each tap is computed once for its version, not once for each of the cells that read it.
+    return Product(count, weight.flatten(2).permute(1, 2, 0).flatten(1)), sums
+
+
+def _batch_norm(operation: Operation, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
+    _, weight, bias, mean, variance, *others = operation.arguments
+    training = operation.function is aten.native_batch_norm.default and others[0]
+    if training or mean is None:
+        raise NoIncrementalRule("no rule for a batch norm in training mode, which reads every pixel")
+    epsilon = others[-1]
+    channels, rows, cols = operation.shape
+
+    def normalise(values: Tensor) -> Tensor:
+        return F.batch_norm(values, mean, variance, weight, bias, eps=epsilon)
+
+    return (Rowwise(rows * cols, channels, normalise),)
+
+
+def _max_pool(operation: Operation, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
+    kernel, stride, padding, dilation, _ = _given(operation, [], 0, 1, False)
+    window = _window(operation, inputs[0], kernel, stride or kernel, padding, dilation)
+    return (MaxPool(window, operation.shape[0], inputs[0].versions.keys.device),)
+
+
+def _average_pool(operation: Operation, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
+    kernel, stride, padding, _, with_padding, divisor = _given(operation, [], 0, False, True, None)
+    window = _window(operation, inputs[0], kernel, stride or kernel, padding, 1)
+    divisors = _divisors(window, with_padding) if divisor is None else torch.full((window.count,), float(divisor))
+    return (AveragePool(window, operation.shape[0], divisors.to(inputs[0].versions.keys.device)),)
+
+
+def _concatenation(operation: Operation, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
+    dim = operation.arguments[1] if len(operation.arguments) > 1 else 0
+    if dim not in (1, -3) or not all(isinstance(each, Input) for each in operation.arguments[0]):
+        raise NoIncrementalRule("no rule for a concatenation that is not one of the network's results along channels")
+    _, rows, cols = operation.shape
+    return (concatenate(rows * cols, [probe.shape[0] for probe in inputs]),)
+
+
+RULES: Mapping[Any, Rule] = {
+    aten.convolution.default: _convolution,
+    aten.native_batch_norm.default: _batch_norm,
+    aten._native_batch_norm_legit_no_training.default: _batch_norm,
+    aten.max_pool2d_with_indices.default: _max_pool,
+    aten.avg_pool2d.default: _average_pool,
+    aten.cat.default: _concatenation,
+}
+
+
+def _given(operation: Operation, *defaults: Any) -> list[Any]:
+    """The kernel and what follows it, filled up with the defaults of the operation."""
+    given = list(operation.arguments[1:])
+    return [*given, *defaults[len(given) - 1 :]]
+
+
+def _window(operation: Operation, probe: Probe, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Window:
+    sizes = (_pair(kernel), _pair(stride), _pair(padding), _pair(dilation))
+    return Window(probe.shape[1:], operation.shape[1:], *sizes)
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    if isinstance(value, int):
+        return value, value
+    first, *rest = value
+    return first, rest[0] if rest else first
+
+
+def _divisors(window: Window, with_padding: bool) -> Tensor:
+    """How many values torch divides by: those inside the image, or also its padding but nothing beyond that."""
+    counts = []
+    for axis in (0, 1):
+        pad = window.padding[axis] if with_padding else 0
+        starts = torch.arange(window.out_size[axis]) * window.stride[axis] - window.padding[axis]
+        ends = (starts + window.kernel[axis]).clamp_max(window.size[axis] + pad)
+        counts.append(ends - starts.clamp_min(-pad))
+    return (counts[0][:, None] * counts[1]).flatten().float()

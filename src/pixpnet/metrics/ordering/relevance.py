@@ -1,6 +1,5 @@
 """The relevance ordering test over samples and prototypes: draws, curves, means and their intervals (Sec. 5)."""
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from pixpnet.mapping.scene import PixelMapping, scene
 from pixpnet.metrics.bootstrap import Estimate, bootstrap_mean
+from pixpnet.metrics.draws import generator_for
 from pixpnet.metrics.ordering.curve import Curve, area_under_similarity, pixel_order, pixels_to_recovery
 from pixpnet.metrics.ordering.curves import Curves, Method
 from pixpnet.metrics.ordering.spacing import Spacing
@@ -141,7 +141,7 @@ def drawn_samples(available: int, count: int, seed: int) -> list[int]:
     >>> drawn_samples(9, 4, seed=0)[:2] == drawn_samples(9, 2, seed=0)
     True
     """
-    drawn: list[int] = torch.randperm(available, generator=_generator(seed, "samples"))[:count].tolist()
+    drawn: list[int] = torch.randperm(available, generator=generator_for(seed, "samples"))[:count].tolist()
     return drawn
 
 
@@ -166,13 +166,13 @@ def order_sample(
     model = curves.model
     image = sample.image.as_subclass(Tensor).to(model.prototypes)
     prototypes = _drawn(model.prototypes_of(sample.label), prototypes_per_sample, seed, sample.id)
-    start = torch.randn(image.shape, generator=_generator(seed, "start", sample.id)).to(image)
-    given = scene(model, image, prototypes, _generator(seed, "mapping", sample.id))
+    start = torch.randn(image.shape, generator=generator_for(seed, "start", sample.id)).to(image)
+    given = scene(model, image, prototypes, generator_for(seed, "mapping", sample.id))
     heat = mapping(given).maps
     each = curves.evaluations(image)
     pairs: list[PairResult] = []
     for place, prototype in enumerate(prototypes):
-        order = pixel_order(heat[place], _generator(seed, "ties", sample.id, prototype)).to(image.device)
+        order = pixel_order(heat[place], generator_for(seed, "ties", sample.id, prototype)).to(image.device)
         before, total = place * each, len(prototypes) * each
         tick = None if progress is None else partial(_tick, progress, before, total)
         curve = curves.curve(start, image, order, prototype, tick)
@@ -203,14 +203,8 @@ def _drawn(prototypes: Int64[Tensor, " protos"], count: int | None, seed: int, s
     """Some of a class's prototypes, in their order."""
     if count is None or count >= len(prototypes):
         return prototypes.tolist()
-    places = torch.randperm(len(prototypes), generator=_generator(seed, "prototypes", sample))[:count]
+    places = torch.randperm(len(prototypes), generator=generator_for(seed, "prototypes", sample))[:count]
     return sorted(prototypes.cpu()[places].tolist())
-
-
-def _generator(seed: int, *what: object) -> torch.Generator:
-    """A generator for one purpose, so that no draw depends on how many others were made before it."""
-    digest = hashlib.blake2b(repr((seed, *what)).encode(), digest_size=8).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest, "big") >> 1)
 
 
 def _part(progress: Progress, sample: int, samples: int, done: int, of: int) -> None:

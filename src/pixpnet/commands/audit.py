@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixpnet.commands.device import DEVICE_HELP, choose_device
-from pixpnet.commands.progress import progress_bar
+from pixpnet.commands.progress import progress_bar, task_bars
 
 if TYPE_CHECKING:
     from jsonargparse import ArgumentParser, Namespace
     from rich.console import Console
 
-    from pixpnet.config import RunConfig
     from pixpnet.data import DataSet
     from pixpnet.metrics.auditing import Audit, Finding, Verdict
     from pixpnet.model import PixPNet
@@ -63,11 +62,10 @@ def run(args: Namespace) -> int:
     if args.pixels < 1:
         raise ValueError(f"--pixels is how many to probe, at least 1, got {args.pixels}")
     found = Run(args.run)
-    config = found.config
     model = PixPNet.load(args.run, own_code=args.own_code).to(choose_device(args.device))
     console = Console(file=sys.stderr)
     data = _open(found, model, console)
-    with progress_bar(console, "auditing") as progress:
+    with task_bars(console) as watching:
         result = audit(
             args.run,
             model,
@@ -75,9 +73,9 @@ def run(args: Namespace) -> int:
             threshold=args.threshold,
             tolerance=args.tolerance,
             pixels=args.pixels,
-            watching=lambda _, done, of: progress(done, of),
+            watching=watching,
         )
-    row = table_row(result, model, config)
+    row = table_row(result, model, found)
     if args.json:
         sys.stdout.write(json.dumps(_record(args.run, result, row), indent=1) + "\n")
     else:
@@ -85,16 +83,18 @@ def run(args: Namespace) -> int:
     return EXIT_CODES[result.verdict]
 
 
-def table_row(result: Audit, model: PixPNet, config: RunConfig) -> dict[str, str]:
-    """The run's row of the paper's Table 1; consistency and stability are `pixpnet measure`'s to say.
+def table_row(result: Audit, model: PixPNet, found: Run) -> dict[str, str]:
+    """The run's row of the paper's Table 1.
 
-    The paper's ± is over runs. One run has an interval for images like these, in its place.
+    The paper's ± is over runs. One run has an interval for images like these, in its place. Consistency and stability
+    are those of `pixpnet measure`, where this very model was measured.
     """
+    parts = _measured(found)
     judged = None if result.conduct.metrics is None else result.conduct.metrics.test
     at = f" @ {model.backbone.at}" if model.backbone.at else ""
     size = result.reasoning.size
     return {
-        "BBox": "✓" if config.crop_to_box else "✗",
+        "BBox": "✓" if found.config.crop_to_box else "✗",
         "D1": _MARKS[result.grounding.verdict],
         "D2": _MARKS[result.localisation.verdict],
         "D3": _MARKS[result.reasoning.verdict],
@@ -105,8 +105,24 @@ def table_row(result: Audit, model: PixPNet, config: RunConfig) -> dict[str, str
         "MRF": f"{100 * result.localisation.mean_field:.1f}",
         "Acc.": _UNKNOWN if judged is None else f"{100 * judged.accuracy:.1f}",
         "95 %": _UNKNOWN if judged is None else f"{100 * judged.interval.low:.1f}–{100 * judged.interval.high:.1f}",
+        "S_con": parts[0],
+        "S_sta": parts[1],
         "Val. set": _MARKS[result.conduct.findings[0].verdict],
     }
+
+
+def _measured(found: Run) -> tuple[str, str]:
+    """Consistency and stability by exact fields, where this very model was measured."""
+    from pixpnet.metrics.suite import read_table
+
+    if not (found.path / "measure" / "table.json").exists():
+        return _UNKNOWN, _UNKNOWN
+    table = read_table(found.path)
+    row = next((row for row in table.rows if row.mapping == "field"), None)
+    if row is None or table.model != found.fingerprint():
+        return _UNKNOWN, _UNKNOWN
+    shown = [_UNKNOWN if each is None else f"{100 * each.mean:.1f}" for each in (row.consistency, row.stability)]
+    return shown[0], shown[1]
 
 
 def _open(found: Run, model: PixPNet, console: Console) -> DataSet | None:

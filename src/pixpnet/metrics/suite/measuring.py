@@ -24,7 +24,7 @@ from pixpnet.metrics.suite.band import mean_band, on_grid
 from pixpnet.metrics.suite.keeping import Kept
 from pixpnet.metrics.suite.record import TABLE_FILE, Accuracy, MappingRow, Settings, Table
 from pixpnet.model import PixPNet
-from pixpnet.records import to_plain
+from pixpnet.records import from_plain, to_plain
 from pixpnet.training import Judgement, Metrics, Run, judge, open_run_data
 from pixpnet.whole_file import written_whole
 
@@ -160,8 +160,6 @@ class _Suite:
 
     def accuracy(self, run: Run, device: torch.device) -> Accuracy:
         """As it was judged when the model was fixed, or judged now."""
-        from pixpnet.records import from_plain
-
         metrics = from_plain(Metrics, run.read_metrics(), "metrics.json")
         judged: Judgement | None = metrics.test if self.settings.split == "test" else metrics.validation
         if judged is None:
@@ -207,6 +205,11 @@ class _Suite:
     def parts(self, notes: dict[str, list[str]]) -> dict[str, _Parts]:
         """Consistency and stability of each mapping that draws regions of its own."""
         found = {}
+        count = len(self.entries) if self.settings.part_samples is None else self.settings.part_samples
+        drawn = drawn_samples(len(self.entries), count, self.settings.seed)
+        looked_at = PlainSamples(
+            [self.entries[index] for index in drawn], self.samples.reader, self.model.preprocessing
+        )
         for name in self.settings.mappings:
             if not self.data.point_parts:
                 notes[name].append(f"{self.data.name} has no annotated parts, so there is no S_con and no S_sta")
@@ -214,11 +217,11 @@ class _Suite:
             if name == "prp":
                 notes[name].append("prp draws no region of its own, so there is no S_con and no S_sta (as in Table 2)")
                 continue
-            parts = self.kept.get(_Parts, "parts", name)
+            parts = self.kept.get(_Parts, "parts", name, str(len(drawn)))
             if parts is None:
                 scores = consistency_and_stability(
                     self.model,
-                    self.samples,
+                    looked_at,
                     self.data.point_parts,
                     name,
                     window_side=window_side(self.model.preprocessing.size),
@@ -226,7 +229,7 @@ class _Suite:
                     progress=partial(self.watching, f"parts, {name}"),
                 )
                 parts = _Parts(scores.consistency, scores.stability, scores.undefined, scores.samples)
-                self.kept.put(parts, "parts", name)
+                self.kept.put(parts, "parts", name, str(len(drawn)))
             found[name] = parts
         return found
 
@@ -248,7 +251,7 @@ def _about(run: Run, data: DataSet, settings: Settings) -> dict[str, object]:
 def _entries(run: Run, data: DataSet, settings: Settings) -> tuple[Entry, ...]:
     if settings.split == "val":
         return data.val
-    reason = f"pixpnet measure: {', '.join(settings.mappings)} on {settings.samples} samples, parts on all"
+    reason = f"pixpnet measure: {', '.join(settings.mappings)} on {settings.samples} samples"
     return data.test.open(run.recorder(), reason)
 
 

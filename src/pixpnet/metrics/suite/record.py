@@ -25,6 +25,7 @@ class Settings:
         method: of the curves.
         split: whose images. The paper measures on test images, which no choice was made by, so that is the default;
             every opening is on record. Where measurements are to decide between models, take ``val``.
+        part_samples: how many are drawn for consistency and stability; None for all, as in the paper.
         seed: of all draws.
     """
 
@@ -33,6 +34,7 @@ class Settings:
     prototypes: int | None = 3
     method: Literal["stepped", "exact"] = "stepped"
     split: Split = "test"
+    part_samples: int | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -40,8 +42,9 @@ class Settings:
             raise ValueError(f"no mapping is called {unknown[0]!r}: choose of {', '.join(MAPPINGS)}")
         if not self.mappings or len(set(self.mappings)) < len(self.mappings):
             raise ValueError("name at least one mapping, and each once")
-        if self.samples < 1 or (self.prototypes is not None and self.prototypes < 1):
-            raise ValueError(f"at least one sample and one prototype are drawn, got {self.samples}, {self.prototypes}")
+        counts = (self.samples, self.prototypes, self.part_samples)
+        if any(count is not None and count < 1 for count in counts):
+            raise ValueError(f"at least one sample and one prototype are drawn, got {counts}")
 
 
 @dataclass(frozen=True)

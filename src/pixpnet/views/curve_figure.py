@@ -10,7 +10,7 @@ from pixpnet.views.slide import HEIGHT, WIDTH, Slide
 
 _MARGIN = 0.45
 _LEFT, _TOP, _PLOT_WIDTH, _PLOT_HEIGHT = 1.15, 1.45, 7.7, 4.95  # inches
-_LIST, _LIST_WIDTH = 9.35, 3.55
+_LIST, _LIST_WIDTH, _LIST_HEIGHT = 9.35, 3.55, 4.2
 # Told apart by colour and by dashes.
 _STYLES = {
     "field": (BLUE, "solid"),
@@ -39,8 +39,8 @@ def curve_figure(table: Table) -> Figure:
     _plot(slide.figure, table)
     _listing(slide, table)
     said = (
-        "Each pixel of an image is put back into a random one, the most relevant first. Mean over samples and prototypes of "
-        "their class; the bands hold 95 of 100 means over other samples like these."
+        "Each pixel of an image is put back into a random one, the most relevant first. Mean over samples and "
+        "prototypes of their class; the bands hold 95 of 100 means over other samples like these."
     )
     slide.paragraph(_LIST, HEIGHT - 1.75, said, _LIST_WIDTH, 9.5, MUTED)
     return slide.figure
@@ -100,7 +100,7 @@ def _listing(slide: Slide, table: Table) -> None:
         slide.words(_LIST + 0.65, y + 0.46, f"%2R {_numbers(row.recovery, 100, 1)}", _LIST_WIDTH - 0.65, 10.5)
         if row.undefined or row.area is None:
             slide.words(_LIST + 0.65, y + 0.66, _undefined(row), _LIST_WIDTH - 0.65, 9.5, MUTED)
-        y += 0.82
+        y += min(1.0, _LIST_HEIGHT / len(table.rows))
 
 
 def _numbers(estimate: Estimate | None, factor: float, digits: int) -> str:

@@ -88,7 +88,7 @@ def _record(group: Group) -> dict[str, object]:
 
 
 def _text(groups: Sequence[Group]) -> str:
-    cells = [_COLUMNS]
+    cells: list[tuple[str, ...]] = [_COLUMNS]
     for group in groups:
         first = group.tables[0]
         seeds = ", ".join(map(str, group.seeds))

@@ -1,5 +1,7 @@
 """The curves of the relevance ordering test: how fast similarity comes back under each mapping, on one slide."""
 
+from collections.abc import Mapping, Sequence
+
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -11,9 +13,10 @@ from pixpnet.views.slide import HEIGHT, WIDTH, Slide
 _MARGIN = 0.45
 _LEFT, _TOP, _PLOT_WIDTH, _PLOT_HEIGHT = 1.15, 1.45, 7.7, 4.95  # inches
 _LIST, _LIST_WIDTH, _LIST_HEIGHT = 9.35, 3.55, 4.2
+_Dashes = tuple[float, Sequence[float]]
 # Told apart by colour and by dashes.
-_STYLES = {
-    "field": (BLUE, "solid"),
+_STYLES: Mapping[str, tuple[str, _Dashes]] = {
+    "field": (BLUE, (0, ())),
     "field_flat": (SKY, (0, (5, 1))),
     "upsampling": (ORANGE, (0, (6, 2))),
     "prp": (GREEN, (0, (1, 1))),

@@ -38,10 +38,13 @@ class Kept:
         self._file = self.path.open("a+", encoding="utf-8")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._read()
         except BlockingIOError as error:
             self._file.close()
             raise ValueError(f"{self.path} is being written by another process: wait for it to end") from error
-        self._read()
+        except ValueError:
+            self._file.close()
+            raise
         return self
 
     def __exit__(

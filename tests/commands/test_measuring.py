@@ -73,7 +73,7 @@ def test_a_data_set_that_is_not_at_hand_is_exit_code_4(run: Path, capsys: pytest
 
 def test_what_is_no_run_is_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert audit(tmp_path) == 1
-    assert "is it a run folder" in capsys.readouterr().err
+    assert "a finished run?" in capsys.readouterr().err
 
 
 def test_measure_prints_a_table_draws_curves_and_compare_reads_them(

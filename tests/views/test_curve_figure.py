@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from pixpnet.config import RunConfig
@@ -64,6 +65,7 @@ def test_no_words_overlap_and_the_mean_field_is_a_dashed_line(
     mean_field: float, mappings: tuple[str, ...], name: str
 ) -> None:
     figure = curve_figure(table(mappings, mean_field, name))
+    FigureCanvasAgg(figure).draw()  # labels of axes find their places now
     assert_readable(figure)
     assert dashed(figure) == [pytest.approx(100 * mean_field)]
     assert f"mean field {mean_field:.1%}" in said(figure)

@@ -4,6 +4,8 @@ Each cell is the mean of a square of pixels (4 x 4, or `side`) and sees that squ
 are red and yellow (class 0), blue and white (class 1); each is found in the square of its colour.
 """
 
+import pixpnet._torchvision  # noqa: F401  isort: skip  before torchvision
+
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 

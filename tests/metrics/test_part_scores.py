@@ -1,5 +1,7 @@
 """Consistency and stability of a network whose regions are known on paper."""
 
+import pixpnet._torchvision  # noqa: F401  isort: skip  before torchvision
+
 from dataclasses import replace
 
 import numpy as np

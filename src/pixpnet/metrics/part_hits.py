@@ -99,6 +99,15 @@ def hull(region: Region) -> Box | None:
     return Box(min(tops), min(lefts), max(bottoms), max(rights))
 
 
+def scaled_window_side(image_side: int) -> int:
+    """The published window's share of the image, for images of another size than 224 x 224.
+
+    >>> scaled_window_side(224), scaled_window_side(96)
+    (72, 31)
+    """
+    return round(WINDOW_SIDE * image_side / 224)
+
+
 def window(region: Region, size: tuple[int, int], side: int = WINDOW_SIDE) -> Region:
     """The square around the middle of a region's hull, as published: the same size whatever the network sees.
 

@@ -9,7 +9,8 @@
 | ``claimed`` | what the mapping claims: the field (``field``, ``prp``), the box of the top 5 % (``upsampling``) |
 
 A larger region holds more parts and so has the larger frequencies: compare windows with windows, and fields of one size
-with each other, and put the ``random`` mapping beside them, which is what a region of that size gets for nothing.
+with each other, and put the ``random`` mapping beside them, which is what a region of that size gets for nothing. A
+maximum over many parts, each seen in few images, is flattering too.
 """
 
 import pixpnet._torchvision  # noqa: F401  isort: skip  before torchmetrics imports torchvision
@@ -129,7 +130,8 @@ def consistency_and_stability(
             looked at and every prototype is undefined.
         mapping: a name in `pixpnet.mapping.MAPPINGS`. ``prp`` claims the same regions as ``field``.
         region: which pixels; see the module.
-        window_side: of the window. The published 72 is meant for images of 224 x 224.
+        window_side: of the window. The published 72 is meant for images of 224 x 224; `part_hits.scaled_window_side`
+            says what that is in others.
         threshold: mu.
         noise: sigma, in units of the normalised image.
         clip: keep noisy pixels between black and white.

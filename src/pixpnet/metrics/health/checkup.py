@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Literal
 
 from pixpnet.data import Batch, DataSet, Loading, plain_loader
 from pixpnet.data.reader import WithoutMasks
@@ -21,7 +20,7 @@ from pixpnet.training import Run
 def prototype_health(
     model: PixPNet,
     data_set: DataSet,
-    split: Literal["val", "train"] = "val",
+    split: str = "val",
     progress: Progress | None = None,
     *,
     run: Run | None = None,
@@ -37,7 +36,7 @@ def prototype_health(
     Args:
         model: with origins; without, whatever depends on them is undefined.
         data_set: what it was trained on, opened as it was then.
-        split: the images on which prototypes may decide something.
+        split: ``val`` or ``train``, the images on which prototypes may decide something.
         progress: told how many images are done, of how many.
         run: a finished run, for the cost of replacement.
         least_object: of a region's pixels, the share that must show the object (where there are masks).

@@ -6,12 +6,14 @@ from typing import Any
 
 from pixpnet.metrics.bootstrap import Estimate
 from pixpnet.metrics.health.record import ReplacementCost
-from pixpnet.training import Run, RunError
+from pixpnet.training import Interval, Run, RunError
 from pixpnet.training.judging import wilson
 
 
 def accuracy_lost_at_replacement(run: Run) -> ReplacementCost:
     """What a run's replacement cost, on the images that its `metrics.json` speaks of.
+
+    The interval is that of two independent shares, which is wider than it need be: see `difference`.
 
     Raises:
         RunError: if the run is not finished or its figures are damaged.
@@ -23,27 +25,28 @@ def accuracy_lost_at_replacement(run: Run) -> ReplacementCost:
             validation=_lost(figures["validation_before"], figures["validation"]),
             test=None if test is None else _lost(figures["test_before"], test),
         )
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
         raise RunError(f"{run.path / 'metrics.json'} is damaged: it lacks a judgement ({error!r})") from error
 
 
-def lost(right_before: int, right_after: int, images: int) -> Estimate:
-    """The difference of two accuracies on the same images, with Newcombe's interval of two independent shares (95 %).
+def difference(first: int, of_first: int, second: int, of_second: int) -> Interval:
+    """Newcombe's interval (1998, method 10) of the difference of two independent shares, 95 %.
 
-    The two are not independent, and which images changed is not on record: so the interval is wider than it need be
-    where the same images are right before and after.
-
-    >>> found = lost(90, 80, 100)
-    >>> f"{found.mean:.2f} {found.low:.3f} {found.high:.3f}"
-    '0.10 0.000 0.199'
+    >>> interval = difference(56, 70, 48, 80)
+    >>> f"{interval.low:.4f} {interval.high:.4f}"
+    '0.0524 0.3339'
     """
-    before, after = right_before / images, right_after / images
-    around_before, around_after = wilson(right_before, images), wilson(right_after, images)
-    low = before - after - sqrt((before - around_before.low) ** 2 + (around_after.high - after) ** 2)
-    high = before - after + sqrt((around_before.high - before) ** 2 + (after - around_after.low) ** 2)
-    return Estimate(before - after, low, high, count=images, clusters=images)
+    one, other = first / of_first, second / of_second
+    around_one, around_other = wilson(first, of_first), wilson(second, of_second)
+    low = one - other - sqrt((one - around_one.low) ** 2 + (around_other.high - other) ** 2)
+    high = one - other + sqrt((around_one.high - one) ** 2 + (other - around_other.low) ** 2)
+    return Interval(low, high)
 
 
 def _lost(before: Mapping[str, Any], after: Mapping[str, Any]) -> Estimate:
+    # The two are of the same images and so not independent, but which images changed is not on record: the interval is
+    # wider than it need be.
     images = int(after["images"])
-    return lost(round(before["accuracy"] * images), round(after["accuracy"] * images), images)
+    right_before, right_after = round(before["accuracy"] * images), round(after["accuracy"] * images)
+    interval = difference(right_before, images, right_after, images)
+    return Estimate((right_before - right_after) / images, interval.low, interval.high, count=images, clusters=images)

@@ -19,6 +19,7 @@ from pixpnet.fields import UnsupportedOperation
 from pixpnet.mapping import MAPPINGS
 from pixpnet.metrics.bootstrap import Estimate, bootstrap_mean
 from pixpnet.metrics.ordering import Curves, PairResult, Spacing, drawn_samples, order_sample
+from pixpnet.metrics.part_hits import scaled_window_side
 from pixpnet.metrics.part_scores import consistency_and_stability
 from pixpnet.metrics.suite.band import mean_band, on_grid
 from pixpnet.metrics.suite.keeping import Kept
@@ -32,8 +33,6 @@ from pixpnet.whole_file import written_whole
 Watching = Callable[[str, int, int], None]
 _VERSION = 1
 _BATCH = 64
-# Published for images of 224 pixels a side; the same share of other images.
-_WINDOW, _WINDOW_OF = 72, 224
 
 
 @dataclass(frozen=True)
@@ -124,21 +123,12 @@ def measure(
         prototypes=len(model.prototypes),
         samples=len(suite.drawn),
         part_samples=max((each.samples for each in parts.values()), default=0),
-        window=window_side(model.preprocessing.size),
+        window=scaled_window_side(model.preprocessing.size),
         rows=rows,
     )
     with written_whole(folder / TABLE_FILE) as temporary:
         temporary.write_text(json.dumps(to_plain(table)), encoding="utf-8")
     return MeasuredFolder(folder, kept.path, table)
-
-
-def window_side(size: int) -> int:
-    """Side of the window around a prototype in which parts count, for images of this side.
-
-    >>> window_side(224), window_side(96)
-    (72, 31)
-    """
-    return round(_WINDOW * size / _WINDOW_OF)
 
 
 class _Suite:
@@ -224,7 +214,7 @@ class _Suite:
                     looked_at,
                     self.data.point_parts,
                     name,
-                    window_side=window_side(self.model.preprocessing.size),
+                    window_side=scaled_window_side(self.model.preprocessing.size),
                     seed=self.settings.seed,
                     progress=partial(self.watching, f"parts, {name}"),
                 )

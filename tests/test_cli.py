@@ -25,6 +25,9 @@ def run(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str
         ["evaluate", "--help"],
         ["predict", "--help"],
         ["explain", "--help"],
+        ["audit", "--help"],
+        ["measure", "--help"],
+        ["compare", "--help"],
         ["--version"],
     ],
 )

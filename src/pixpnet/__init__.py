@@ -17,6 +17,8 @@ _HOMES: dict[str, str] = {
             *("UnknownLayer", "UnsupportedOperation", "receptive_fields", "rule"),
         ),
         "pixpnet.config": ("RunConfig",),
+        "pixpnet.metrics.auditing": ("audit",),
+        "pixpnet.metrics.suite": ("Settings", "measure"),
         "pixpnet.model": ("Backbone", "Origin", "PixPNet", "PrototypeLayer"),
         "pixpnet.recipe": ("RECIPES", "Recipe"),
         "pixpnet.training": ("Run", "replace_prototypes", "resume", "train"),

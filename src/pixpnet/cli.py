@@ -9,7 +9,7 @@ from typing import TextIO
 
 from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace, set_parsing_settings
 
-from pixpnet.commands import data, demo, evaluate, explain, fields, predict, report, train
+from pixpnet.commands import audit, compare, data, demo, evaluate, explain, fields, measure, predict, report, train
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,24 @@ COMMANDS: Mapping[str, Command | Mapping[str, Command]] = {
         report.add_arguments,
         report.run,
         report.EXAMPLES,
+    ),
+    "audit": Command(
+        "put the paper's three desiderata to a trained network, with evidence",
+        audit.add_arguments,
+        audit.run,
+        audit.EXAMPLES,
+    ),
+    "measure": Command(
+        "measure what its explanations are worth: the paper's Table 2 for a run",
+        measure.add_arguments,
+        measure.run,
+        measure.EXAMPLES,
+    ),
+    "compare": Command(
+        "put measured runs side by side, mean and deviation over seeds",
+        compare.add_arguments,
+        compare.run,
+        compare.EXAMPLES,
     ),
     "demo": Command("try it with nothing at hand", demo.add_arguments, demo.run),
 }

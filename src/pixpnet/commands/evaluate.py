@@ -45,7 +45,7 @@ def run(args: Namespace) -> int:
 
     from rich.console import Console
 
-    from pixpnet.data import Loading, plain_loader, record_in
+    from pixpnet.data import Loading, plain_loader
     from pixpnet.model import PixPNet
     from pixpnet.records import to_plain
     from pixpnet.training import Run, judge, open_run_data
@@ -68,7 +68,7 @@ def run(args: Namespace) -> int:
             )
     entries = data.val
     if args.split != "val":
-        entries = data.test.open(record_in(found.openings), f"pixpnet evaluate on {args.data or config.data}")
+        entries = data.test.open(found.recorder(), f"pixpnet evaluate on {args.data or config.data}")
     if args.split == "all":
         entries = (*data.train, *data.val, *entries)
     batches = plain_loader(data, entries, model.preprocessing, Loading(args.batch_size, args.workers))

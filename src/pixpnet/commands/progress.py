@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import TaskID
 
 
 @contextmanager
@@ -27,3 +28,28 @@ def progress_bar(console: "Console", task: str) -> "Iterator[Callable[[int, int]
     with shown as bar:
         handle = bar.add_task(task, total=None)
         yield lambda done, total: bar.update(handle, completed=done, total=total)
+
+
+@contextmanager
+def task_bars(console: "Console") -> "Iterator[Callable[[str, int, int], None]]":
+    """Yields a function to call with a task, how much of it is done, of how much; each task has a bar of its own."""
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("time left"))
+    times = (TimeRemainingColumn(), TextColumn("so far"), TimeElapsedColumn())
+    with Progress(*columns, *times, console=console, transient=True, disable=not console.is_terminal) as bars:
+        handles: dict[str, TaskID] = {}
+
+        def told(task: str, done: int, of: int) -> None:
+            if task not in handles:
+                handles[task] = bars.add_task(task, total=None)
+            bars.update(handles[task], completed=done, total=of)
+
+        yield told

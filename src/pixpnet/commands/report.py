@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from shlex import quote
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from pixpnet.data import DataSet, Entry, Sample
     from pixpnet.model import PixPNet
     from pixpnet.training import Judgement, Run
-    from pixpnet.views.report import Example, OpeningLine
+    from pixpnet.views.report import Example
 
 EXAMPLES = """examples:
   pixpnet report runs/birds                           runs/birds/report.html, with validation images as examples
@@ -129,7 +128,7 @@ def write_report(
         title=title,
         model=model,
         metrics=metrics,
-        openings=_openings(found),
+        openings=found.read_openings(),
         split="validation" if split == "val" else "test",
         judgement=judgement,
         examples=examples,
@@ -179,9 +178,7 @@ def _open(found: Run, model: PixPNet, console: Console, notes: list[str]) -> Dat
 
 
 def _entries(found: Run, data: DataSet, split: Literal["val", "test"]) -> tuple[Entry, ...]:
-    from pixpnet.data import record_in
-
-    return data.val if split == "val" else data.test.open(record_in(found.openings), "pixpnet report --split test")
+    return data.val if split == "val" else data.test.open(found.recorder(), "pixpnet report --split test")
 
 
 def _judged(
@@ -246,20 +243,6 @@ def _explained(
             explanation = prove(model, sample, explanation, seed=seed, progress=part)
             examples.append(Example(explanation, truth))
     return tuple(examples)
-
-
-def _openings(found: Run) -> tuple[OpeningLine, ...]:
-    from pixpnet.records import from_plain
-    from pixpnet.views.report import OpeningLine
-
-    if not found.openings.exists():
-        return ()
-    lines = found.openings.read_text(encoding="utf-8").splitlines()
-    where = str(found.openings)
-    try:
-        return tuple(from_plain(OpeningLine, json.loads(line), where) for line in lines if line.strip())
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{where} is damaged: {error}") from error
 
 
 def _backbone(model: PixPNet) -> str:

@@ -88,6 +88,9 @@ class PlainSamples(Dataset[Sample]):
     def __getitem__(self, index: int) -> Sample:
         return preprocess(self.reader(self.entries[index]), self.preprocessing)
 
+    def __iter__(self) -> Iterator[Sample]:
+        return (self[index] for index in range(len(self)))
+
 
 class EpochSampler(Sampler[ViewKey]):
     """All views in an order that depends on (seed, epoch) only, dealt out to the ranks in turn.

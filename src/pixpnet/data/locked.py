@@ -74,11 +74,18 @@ class LockedSplit:
         return self.__entries
 
 
-def record_in(path: Path) -> Recorder:
-    """A recorder that appends one line of JSON, with the time, for each opening to a file."""
+def record_in(path: Path, model: Callable[[], str] | None = None) -> Recorder:
+    """A recorder that appends one line of JSON, with the time, for each opening to a file.
+
+    Args:
+        path: of the file.
+        model: says which model the images are opened for, as it is at that moment; that is on the line as well, so
+            that anyone can see later whether the model was changed afterwards.
+    """
 
     def recorder(opening: Opening) -> None:
-        line = json.dumps({"time": datetime.now(UTC).isoformat(timespec="seconds"), **asdict(opening)})
+        record = {"time": datetime.now(UTC).isoformat(timespec="seconds"), **asdict(opening)}
+        line = json.dumps(record if model is None else {**record, "model": model()})
         with path.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
 

@@ -4,7 +4,7 @@ import pixpnet._torchvision  # noqa: F401  before torchmetrics and Lightning imp
 from pixpnet.training.fitting import TrainingDiverged
 from pixpnet.training.judging import Interval, Judgement, judge
 from pixpnet.training.replacement import replace_prototypes
-from pixpnet.training.run import LogLine, Run, RunError
+from pixpnet.training.run import LogLine, OpeningLine, Run, RunError
 from pixpnet.training.train import Metrics, open_run_data, resume, train
 from pixpnet.training.watching import Nobody, Watcher
 
@@ -14,6 +14,7 @@ __all__ = [
     "LogLine",
     "Metrics",
     "Nobody",
+    "OpeningLine",
     "Run",
     "RunError",
     "TrainingDiverged",

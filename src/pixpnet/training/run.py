@@ -14,6 +14,7 @@ checkpoints/        where to go on after an interruption; and the prototypes as 
 
 import csv
 import fcntl
+import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,9 +27,10 @@ from safetensors.torch import save
 from torch import Tensor
 
 from pixpnet.config import RunConfig, config_text, read_config
+from pixpnet.data.locked import Recorder, record_in
 from pixpnet.model import PixPNet
 from pixpnet.model.file import MODEL_FILE, PICTURES_FOLDER, PROTOTYPES_FILE, prototypes_listing
-from pixpnet.records import to_plain
+from pixpnet.records import from_plain, to_plain
 from pixpnet.whole_file import written_whole
 
 
@@ -71,6 +73,28 @@ class LogLine:
     val_loss_after: float | None
     best: bool
     seconds: float
+
+
+@dataclass(frozen=True)
+class OpeningLine:
+    """One line of a run's `openings.jsonl`.
+
+    Attributes:
+        time: when the test split was opened (UTC).
+        data: name of the data set.
+        reason: why.
+        images: how many there were.
+        fingerprint: of their names.
+        model: fingerprint of the run's model at that moment (`Run.fingerprint`); None where the line does not say,
+            as those of earlier versions.
+    """
+
+    time: str
+    data: str
+    reason: str
+    images: int
+    fingerprint: str
+    model: str | None
 
 
 @dataclass(frozen=True)
@@ -121,6 +145,35 @@ class Run:
     def openings(self) -> Path:
         """The record of openings of the test split."""
         return self.path / "openings.jsonl"
+
+    def recorder(self) -> Recorder:
+        """Writes down openings of the test split, each with the model that it was opened for."""
+        return record_in(self.openings, self.fingerprint)
+
+    def read_openings(self) -> tuple[OpeningLine, ...]:
+        """What was written down, in that order.
+
+        Raises:
+            RunError: if the file is damaged.
+        """
+        if not self.openings.exists():
+            return ()
+        try:
+            lines = [
+                json.loads(line) for line in self.openings.read_text(encoding="utf-8").splitlines() if line.strip()
+            ]
+            plain = [{"model": None, **line} if isinstance(line, dict) else line for line in lines]
+            return tuple(from_plain(OpeningLine, line, "opening") for line in plain)
+        except (ValueError, RecursionError) as error:
+            raise RunError(f"{self.openings} is damaged: {error}") from error
+
+    def fingerprint(self) -> str:
+        """A hash of the run's model as it is now, "none" where there is no model yet."""
+        try:
+            with (self.path / MODEL_FILE).open("rb") as file:
+                return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+        except FileNotFoundError:
+            return "none"
 
     @property
     def crops(self) -> Path:

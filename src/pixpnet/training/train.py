@@ -21,7 +21,7 @@ from pytorch_lightning.loggers import Logger, TensorBoardLogger
 
 from pixpnet import zoo
 from pixpnet.config import RunConfig, TrainerOptions
-from pixpnet.data import DataOptions, DataSet, DrawnBirds, Entry, Loading, open_data, plain_loader, record_in
+from pixpnet.data import DataOptions, DataSet, DrawnBirds, Entry, Loading, open_data, plain_loader
 from pixpnet.data.reader import CachedReader, WithoutMasks
 from pixpnet.data.scan import Progress
 from pixpnet.model import PixPNet
@@ -230,7 +230,7 @@ def _finish(fitting: Fitting, config: RunConfig, data: DataSet, device: torch.de
 
     test = test_before = None
     if config.judge_on_test and len(data.test):
-        entries = data.test.open(record_in(run.openings), f"final evaluation of the model of epoch {chosen.epoch}")
+        entries = data.test.open(run.recorder(), f"final evaluation of the model of epoch {chosen.epoch}")
         test = judged(model, entries, "test")
         test_before = judged(before, entries, "test, as it was before replacement")
     return Metrics(

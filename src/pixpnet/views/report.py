@@ -11,7 +11,7 @@ from pixpnet.box import Box
 from pixpnet.explanation import Explanation, Proof, Term, Trial
 from pixpnet.fields import Region
 from pixpnet.model import PixPNet, picture_name
-from pixpnet.training import Judgement, Metrics
+from pixpnet.training import Judgement, Metrics, OpeningLine
 from pixpnet.views.pictures import image_pixels, training_pixels
 from pixpnet.views.stock import Mark, Shot, Stock
 from pixpnet.views.words import deviation, percent
@@ -23,17 +23,6 @@ class Example:
 
     explanation: Explanation
     truth: str | None
-
-
-@dataclass(frozen=True)
-class OpeningLine:
-    """One line of a run's `openings.jsonl`."""
-
-    time: str
-    data: str
-    reason: str
-    images: int
-    fingerprint: str
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,14 @@
 
 from pixpnet.metrics.ordering.curve import Curve, area_under_similarity, pixel_order, pixels_to_recovery
 from pixpnet.metrics.ordering.curves import Curves, OrderingWarning
-from pixpnet.metrics.ordering.relevance import OrderingResult, PairResult, relevance_ordering
+from pixpnet.metrics.ordering.relevance import (
+    OrderingResult,
+    PairResult,
+    drawn_samples,
+    order_sample,
+    ordering_result,
+    relevance_ordering,
+)
 from pixpnet.metrics.ordering.spacing import Spacing
 
 __all__ = [
@@ -13,6 +20,9 @@ __all__ = [
     "PairResult",
     "Spacing",
     "area_under_similarity",
+    "drawn_samples",
+    "order_sample",
+    "ordering_result",
     "pixel_order",
     "pixels_to_recovery",
     "relevance_ordering",

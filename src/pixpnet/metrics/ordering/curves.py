@@ -28,12 +28,14 @@ class Curves:
     """One way to make curves, with what it prepared for each size of images.
 
     Attributes:
+        model: in eval mode.
         name: "stepped", "exact", or "full: " and why every step of the exact test takes a whole forward pass.
     """
 
     def __init__(self, model: PixPNet, method: Method, spacing: Spacing) -> None:
         self.name: str = method
-        self._model, self._method, self._spacing = model, method, spacing
+        self.model = model
+        self._method, self._spacing = method, spacing
         self._plans: dict[tuple[int, int], Plan | None] = {}
 
     def evaluations(self, image: Float[Tensor, "3 height width"]) -> int:
@@ -58,7 +60,7 @@ class Curves:
             tick: hears how many evaluations are done.
         """
         chosen = torch.tensor([prototype], device=image.device)
-        full = partial(full_distance_maps, self._model, start, image, order, chosen)
+        full = partial(full_distance_maps, self.model, start, image, order, chosen)
         if self._method == "stepped":
             return stepped_curve(lambda steps: self._similarities(full(steps), None), len(order), self._spacing)
         steps = torch.arange(len(order) + 1)
@@ -66,7 +68,7 @@ class Curves:
         maps = (
             full(steps)
             if prepared is None
-            else incremental_distance_maps(self._model, prepared, start, image, order, chosen)
+            else incremental_distance_maps(self.model, prepared, start, image, order, chosen)
         )
         return Curve(steps.double() / len(order), self._similarities(maps, tick))
 
@@ -74,7 +76,7 @@ class Curves:
         self, maps: Iterator[Float[Tensor, "steps 1 rows cols"]], tick: Callable[[int], None] | None
     ) -> Float64[Tensor, " points"]:
         """The similarity to the nearest patch at each step."""
-        layer, found, done = self._model.prototype_layer, [], 0
+        layer, found, done = self.model.prototype_layer, [], 0
         for some in maps:
             # The nearest patch is the most similar one, as in `PrototypeLayer`.
             found.append(layer.similarity(some.double().amin(dim=(1, 2, 3)), layer.epsilon).cpu())
@@ -86,7 +88,7 @@ class Curves:
     def _plan(self, size: tuple[int, int]) -> Plan | None:
         if size not in self._plans:
             try:
-                self._plans[size] = plan(self._model, size)
+                self._plans[size] = plan(self.model, size)
             except NoIncrementalRule as why:
                 self._plans[size] = None
                 self.name = f"full: {why}"
@@ -94,6 +96,6 @@ class Curves:
                     f"every step of the exact test takes a whole forward pass: {why}; method='stepped' is faster, or "
                     "add a rule to pixpnet.metrics.ordering.rules.RULES",
                     OrderingWarning,
-                    stacklevel=5,
+                    stacklevel=6,
                 )
         return self._plans[size]

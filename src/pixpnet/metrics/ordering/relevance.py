@@ -1,6 +1,5 @@
 """The relevance ordering test over samples and prototypes: draws, curves, means and their intervals (Sec. 5)."""
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from pixpnet.mapping.scene import PixelMapping, scene
 from pixpnet.metrics.bootstrap import Estimate, bootstrap_mean
+from pixpnet.metrics.draws import generator_for
 from pixpnet.metrics.ordering.curve import Curve, area_under_similarity, pixel_order, pixels_to_recovery
 from pixpnet.metrics.ordering.curves import Curves, Method
 from pixpnet.metrics.ordering.spacing import Spacing
@@ -126,29 +126,63 @@ def relevance_ordering(
         )
     if not len(samples):
         raise ValueError("there is no sample to draw: give at least one")
-    chosen = torch.randperm(len(samples), generator=_generator(seed, "samples"))[:sample_count].tolist()
+    chosen = drawn_samples(len(samples), sample_count, seed)
     curves = Curves(model, method, spacing)
     pairs: list[PairResult] = []
     for done, index in enumerate(chosen):
-        sample = samples[index]
-        image = sample.image.as_subclass(Tensor).to(model.prototypes)
-        prototypes = _drawn(model.prototypes_of(sample.label), prototypes_per_sample, seed, sample.id)
-        start = torch.randn(image.shape, generator=_generator(seed, "start", sample.id)).to(image)
-        given = scene(model, image, prototypes, _generator(seed, "mapping", sample.id))
-        heat = mapping(given).maps
-        each = curves.evaluations(image)
-        for place, prototype in enumerate(prototypes):
-            order = pixel_order(heat[place], _generator(seed, "ties", sample.id, prototype)).to(image.device)
-            before, total = (done * len(prototypes) + place) * each, len(chosen) * len(prototypes) * each
-            tick = None if progress is None else partial(_tick, progress, before, total)
-            curve = curves.curve(start, image, order, prototype, tick)
-            values = area_under_similarity(curve), pixels_to_recovery(curve)
-            pairs.append(PairResult(sample.id, sample.label, prototype, curve, *values))
-            _tick(progress, before, total, each)
-    return _summary(tuple(pairs), curves.name, seed)
+        part = None if progress is None else partial(_part, progress, done, len(chosen))
+        pairs += order_sample(curves, samples[index], mapping, prototypes_per_sample, seed, part)
+    return ordering_result(tuple(pairs), curves.name, seed)
 
 
-def _summary(pairs: tuple[PairResult, ...], method: str, seed: int) -> OrderingResult:
+def drawn_samples(available: int, count: int, seed: int) -> list[int]:
+    """Which samples are drawn; a larger count adds to those of a smaller one.
+
+    >>> drawn_samples(9, 4, seed=0)[:2] == drawn_samples(9, 2, seed=0)
+    True
+    """
+    drawn: list[int] = torch.randperm(available, generator=generator_for(seed, "samples"))[:count].tolist()
+    return drawn
+
+
+def order_sample(
+    curves: Curves,
+    sample: Labelled,
+    mapping: PixelMapping,
+    prototypes_per_sample: int | None,
+    seed: int,
+    progress: Progress | None = None,
+) -> tuple[PairResult, ...]:
+    """The test for one sample: what `relevance_ordering` finds for it, whatever the others are.
+
+    Args:
+        curves: how curves are made, for the model in eval mode.
+        sample: a normalised image.
+        mapping: what says which pixels are relevant.
+        prototypes_per_sample: how many of the prototypes of its class to draw; None for all of them.
+        seed: of all draws.
+        progress: is called with how many evaluations are done, of how many for this sample.
+    """
+    model = curves.model
+    image = sample.image.as_subclass(Tensor).to(model.prototypes)
+    prototypes = _drawn(model.prototypes_of(sample.label), prototypes_per_sample, seed, sample.id)
+    start = torch.randn(image.shape, generator=generator_for(seed, "start", sample.id)).to(image)
+    given = scene(model, image, prototypes, generator_for(seed, "mapping", sample.id))
+    heat = mapping(given).maps
+    each = curves.evaluations(image)
+    pairs: list[PairResult] = []
+    for place, prototype in enumerate(prototypes):
+        order = pixel_order(heat[place], generator_for(seed, "ties", sample.id, prototype)).to(image.device)
+        before, total = place * each, len(prototypes) * each
+        tick = None if progress is None else partial(_tick, progress, before, total)
+        curve = curves.curve(start, image, order, prototype, tick)
+        values = area_under_similarity(curve), pixels_to_recovery(curve)
+        pairs.append(PairResult(sample.id, sample.label, prototype, curve, *values))
+        _tick(progress, before, total, each)
+    return tuple(pairs)
+
+
+def ordering_result(pairs: tuple[PairResult, ...], method: str, seed: int) -> OrderingResult:
     """Every pair counts once, whatever the class of its sample; images are what intervals draw again."""
 
     def estimate(values: list[tuple[str, float | None]]) -> Estimate | None:
@@ -169,14 +203,13 @@ def _drawn(prototypes: Int64[Tensor, " protos"], count: int | None, seed: int, s
     """Some of a class's prototypes, in their order."""
     if count is None or count >= len(prototypes):
         return prototypes.tolist()
-    places = torch.randperm(len(prototypes), generator=_generator(seed, "prototypes", sample))[:count]
+    places = torch.randperm(len(prototypes), generator=generator_for(seed, "prototypes", sample))[:count]
     return sorted(prototypes.cpu()[places].tolist())
 
 
-def _generator(seed: int, *what: object) -> torch.Generator:
-    """A generator for one purpose, so that no draw depends on how many others were made before it."""
-    digest = hashlib.blake2b(repr((seed, *what)).encode(), digest_size=8).digest()
-    return torch.Generator().manual_seed(int.from_bytes(digest, "big") >> 1)
+def _part(progress: Progress, sample: int, samples: int, done: int, of: int) -> None:
+    """Tells of one sample as a part of all, which take equally many evaluations."""
+    progress(sample * of + done, samples * of)
 
 
 def _tick(progress: Progress | None, before: int, total: int, done: int) -> None:

@@ -1,0 +1,181 @@
+"""``pixpnet audit``: the paper's three desiderata put to one trained model, with evidence, and an exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pixpnet.commands.device import DEVICE_HELP, choose_device
+from pixpnet.commands.progress import progress_bar, task_bars
+
+if TYPE_CHECKING:
+    from jsonargparse import ArgumentParser, Namespace
+    from rich.console import Console
+
+    from pixpnet.data import DataSet
+    from pixpnet.metrics.auditing import Audit, Finding, Verdict
+    from pixpnet.model import PixPNet
+    from pixpnet.training import Run
+
+EXAMPLES = """examples:
+  pixpnet audit runs/birds                            prototypes are patches? cells see parts? reasoning is linear?
+  pixpnet audit runs/birds --threshold 0.3            a mean field of at most 30 % of the image
+  pixpnet audit runs/birds --json                     the same as one JSON object
+
+exit codes:
+  0  every claim was checked and holds
+  1  the audit could not be made (no such run, damaged files)
+  2  wrong usage
+  3  a claim does not hold
+  4  no claim was found wrong, but some could not be checked (the data set is not at hand)"""
+
+EXIT_CODES = {"holds": 0, "fails": 3, "not checked": 4}
+_MARKS = {"holds": "✓", "fails": "✗", "not checked": "?"}
+_UNKNOWN = "–"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declares what `audit` takes."""
+    parser.add_argument("run", type=Path, metavar="RUN", help="a run folder")
+    parser.add_argument(
+        "--threshold", type=float, default=0.75, help="what the mean field may be at most, as a share of the image"
+    )
+    parser.add_argument(
+        "--tolerance", type=float, default=1e-4, help="how far a prototype's components may be from its patch's"
+    )
+    parser.add_argument("--pixels", type=int, default=8, help="how many pixels are probed on the real network")
+    parser.add_argument("--device", type=str, default="auto", help=DEVICE_HELP)
+    parser.add_argument("--own_code", action="store_true", help="the backbone is code of your own that may be called")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(args: Namespace) -> int:
+    """Audits a run; the exit code says what was found."""
+    from rich.console import Console
+
+    from pixpnet.metrics.auditing import audit
+    from pixpnet.model import PixPNet
+    from pixpnet.training import Run
+
+    if args.pixels < 1:
+        raise ValueError(f"--pixels is how many to probe, at least 1, got {args.pixels}")
+    found = Run(args.run)
+    model = PixPNet.load(args.run, own_code=args.own_code).to(choose_device(args.device))
+    console = Console(file=sys.stderr)
+    data = _open(found, model, console)
+    with task_bars(console) as watching:
+        result = audit(
+            args.run,
+            model,
+            data,
+            threshold=args.threshold,
+            tolerance=args.tolerance,
+            pixels=args.pixels,
+            watching=watching,
+        )
+    row = table_row(result, model, found)
+    if args.json:
+        sys.stdout.write(json.dumps(_record(args.run, result, row), indent=1) + "\n")
+    else:
+        sys.stdout.write(_text(result, row))
+    return EXIT_CODES[result.verdict]
+
+
+def table_row(result: Audit, model: PixPNet, found: Run) -> dict[str, str]:
+    """The run's row of the paper's Table 1.
+
+    The paper's ± is over runs. One run has an interval for images like these, in its place. Consistency and stability
+    are those of `pixpnet measure`, where this very model was measured.
+    """
+    parts = _measured(found)
+    judged = None if result.conduct.metrics is None else result.conduct.metrics.test
+    at = f" @ {model.backbone.at}" if model.backbone.at else ""
+    size = result.reasoning.size
+    return {
+        "BBox": "✓" if found.config.crop_to_box else "✗",
+        "D1": _MARKS[result.grounding.verdict],
+        "D2": _MARKS[result.localisation.verdict],
+        "D3": _MARKS[result.reasoning.verdict],
+        "f": f"{model.backbone_name}{at}",
+        "Expl. size +": str(size.positive),
+        "Expl. size ±": str(size.both),
+        "P": str(len(model.prototypes)),
+        "MRF": f"{100 * result.localisation.mean_field:.1f}",
+        "Acc.": _UNKNOWN if judged is None else f"{100 * judged.accuracy:.1f}",
+        "95 %": _UNKNOWN if judged is None else f"{100 * judged.interval.low:.1f}–{100 * judged.interval.high:.1f}",
+        "S_con": parts[0],
+        "S_sta": parts[1],
+        "Val. set": _MARKS[result.conduct.findings[0].verdict],
+    }
+
+
+def _measured(found: Run) -> tuple[str, str]:
+    """Consistency and stability by exact fields, where this very model was measured."""
+    from pixpnet.metrics.suite import read_table
+
+    if not (found.path / "measure" / "table.json").exists():
+        return _UNKNOWN, _UNKNOWN
+    table = read_table(found.path)
+    row = next((row for row in table.rows if row.mapping == "field"), None)
+    if row is None or table.model != found.fingerprint():
+        return _UNKNOWN, _UNKNOWN
+    shown = [_UNKNOWN if each is None else f"{100 * each.mean:.1f}" for each in (row.consistency, row.stability)]
+    return shown[0], shown[1]
+
+
+def _open(found: Run, model: PixPNet, console: Console) -> DataSet | None:
+    """The run's data set, or a warning that it is not at hand."""
+    from pixpnet.data import DataError
+    from pixpnet.training import open_run_data
+
+    try:
+        with progress_bar(console, "looking at the images") as progress:
+            data = open_run_data(found.config, progress)
+    except (DataError, OSError) as error:
+        sys.stderr.write(f"warning: {found.config.data} is not at hand, so not all can be checked: {error}\n")
+        return None
+    if data.class_names != model.class_names:
+        sys.stderr.write(f"warning: {found.config.data} has other classes than the model: was it changed?\n")
+        return None
+    return data
+
+
+def _parts(result: Audit) -> tuple[tuple[str, Verdict, tuple[Finding, ...]], ...]:
+    return (
+        ("D1  prototypes are image patches", result.grounding.verdict, result.grounding.findings),
+        ("D2  they localise to parts", result.localisation.verdict, result.localisation.findings),
+        ("D3  reasoning is a linear model", result.reasoning.verdict, result.reasoning.findings),
+        ("    how it was chosen", result.conduct.verdict, result.conduct.findings),
+    )
+
+
+def _text(result: Audit, row: dict[str, str]) -> str:
+    widths = {name: max(len(name), len(value)) for name, value in row.items()}
+    lines = [
+        "  ".join(f"{name:{width}s}" for name, width in widths.items()).rstrip(),
+        "  ".join(f"{row[name]:{width}s}" for name, width in widths.items()).rstrip(),
+    ]
+    for title, verdict, findings in _parts(result):
+        lines += ["", f"{title}: {verdict}"]
+        for finding in findings:
+            lines += [f"  {_MARKS[finding.verdict]} {finding.claim}", f"      {finding.evidence}"]
+    said = {
+        "holds": "Every claim was checked and holds.",
+        "fails": "A claim does not hold (exit code 3).",
+        "not checked": "Nothing was found wrong, but not everything could be checked (exit code 4).",
+    }
+    return "\n".join([*lines, "", said[result.verdict]]) + "\n"
+
+
+def _record(path: Path, result: Audit, row: dict[str, str]) -> dict[str, object]:
+    from pixpnet.records import to_plain
+
+    verdicts = {
+        "grounding": result.grounding.verdict,
+        "localisation": result.localisation.verdict,
+        "reasoning": result.reasoning.verdict,
+        "conduct": result.conduct.verdict,
+    }
+    return {"run": str(path), "verdict": result.verdict, "verdicts": verdicts, "row": row, **to_plain(result)}

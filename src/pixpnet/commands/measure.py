@@ -1,0 +1,168 @@
+"""``pixpnet measure``: the paper's Table 2 for a run, and the curves behind it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from pixpnet.commands.device import DEVICE_HELP, choose_device
+from pixpnet.commands.progress import task_bars
+
+if TYPE_CHECKING:
+    from jsonargparse import ArgumentParser, Namespace
+
+    from pixpnet.metrics.bootstrap import Estimate
+    from pixpnet.metrics.suite import MappingRow, MeasuredFolder, Table
+
+EXAMPLES = """examples:
+  pixpnet measure runs/birds                          Table 2 of the paper for this run, on test samples; on record
+  pixpnet measure runs/birds --split val              where figures are to decide between models
+  pixpnet measure runs/birds --mappings field upsampling --samples 10 --part_samples 100      a quick look
+  pixpnet measure runs/birds --method exact --prototypes 0    every pixel, every prototype of the class, as the paper
+
+It may be stopped (Ctrl-C) and goes on where it was when it is started again, also with more samples or mappings."""
+
+CURVES_FILE = "curves.png"
+_UNKNOWN = "–"
+_COLUMNS = ("mapping", "S_con", "S_sta", "AUSC", "%2R", "undefined")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declares what `measure` takes."""
+    from typing import Literal
+
+    parser.add_argument("run", type=Path, metavar="RUN", help="the folder of a finished run")
+    parser.add_argument(
+        "--mappings",
+        type=str,
+        nargs="+",
+        default=["field", "upsampling", "prp", "random"],
+        metavar="NAME",
+        help="ways from cells to pixels; field_flat is one more",
+    )
+    parser.add_argument("--samples", type=int, default=50, metavar="N", help="drawn for the relevance ordering test")
+    parser.add_argument(
+        "--prototypes", type=int, default=3, metavar="N", help="of each sample's class, drawn for it; 0 for all"
+    )
+    parser.add_argument(
+        "--part_samples", type=int, default=0, metavar="N", help="drawn for consistency and stability; 0 for all"
+    )
+    parser.add_argument(
+        "--method", type=Literal["stepped", "exact"], default="stepped", help="a few points of each curve, or all"
+    )
+    parser.add_argument(
+        "--split", type=Literal["test", "val"], default="test", help="which images; test is recorded as an opening"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of all draws")
+    parser.add_argument("--out", type=Path, default=None, metavar="DIR", help="RUN/measure if not given")
+    parser.add_argument("--device", type=str, default="auto", help=DEVICE_HELP)
+    parser.add_argument("--own_code", action="store_true", help="the backbone is code of your own that may be called")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(args: Namespace) -> int:
+    """Measures a run, prints its table and draws its curves."""
+    from rich.console import Console
+
+    from pixpnet.metrics.suite import Settings, measure
+    from pixpnet.records import to_plain
+
+    settings = Settings(
+        mappings=tuple(args.mappings),
+        samples=args.samples,
+        prototypes=args.prototypes or None,
+        method=args.method,
+        split=args.split,
+        part_samples=args.part_samples or None,
+        seed=args.seed,
+    )
+    device = choose_device(args.device)
+    try:
+        with task_bars(Console(file=sys.stderr)) as watching:
+            measured = measure(
+                args.run, settings, out=args.out, device=device, own_code=args.own_code, watching=watching
+            )
+    except KeyboardInterrupt:
+        kept = args.run / "measure" if args.out is None else args.out
+        sys.stderr.write(f"\nstopped; what was found is kept in {kept}. The same command goes on from there:\n")
+        sys.stderr.write(f"  pixpnet {' '.join(quote(word) for word in _words(args))}\n")
+        return 130
+    curves = draw_curves(measured)
+    if args.json:
+        sys.stdout.write(json.dumps(to_plain(measured.table), indent=1) + "\n")
+    else:
+        sys.stdout.write(f"{table_text(measured.table)}\ncurves: {curves}\n")
+    return 0
+
+
+def draw_curves(measured: MeasuredFolder) -> Path:
+    """Writes the figure beside the table."""
+    from pixpnet.views.curve_figure import curve_figure
+    from pixpnet.whole_file import written_whole
+
+    path = measured.path / CURVES_FILE
+    with written_whole(path) as temporary:
+        curve_figure(measured.table).savefig(temporary, format="png")
+    return path
+
+
+def table_text(table: Table) -> str:
+    """The table for people: percent, with 95 % intervals; a dash and a count for what is undefined."""
+    accuracy = table.accuracy
+    lines = [
+        f"{table.backbone} on {table.data}, {table.settings.split}: accuracy {100 * accuracy.share:.1f} "
+        f"({100 * accuracy.low:.1f} to {100 * accuracy.high:.1f}) of {accuracy.images} images, "
+        f"mean field {100 * table.mean_field:.1f} %",
+        "",
+    ]
+    cells = [_COLUMNS, *map(row_cells, table.rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines += ["  ".join(f"{cell:{width}s}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+    how = table.settings
+    prototypes = "all prototypes" if how.prototypes is None else f"{how.prototypes} prototypes"
+    lines += [
+        "",
+        f"AUSC, %2R: {table.samples} samples, {prototypes} of each one's class, {how.method} curves. S_con, S_sta: "
+        f"{table.part_samples} images, window of {table.window} x {table.window} pixels, noise 0.2.",
+        "In brackets: 95 % intervals for other samples (AUSC, %2R) and other classes (S_con, S_sta) like these.",
+        *dict.fromkeys(note for row in table.rows for note in row.notes),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def row_cells(row: MappingRow) -> tuple[str, ...]:
+    """A mapping's figures as words."""
+    missing = []
+    if row.undefined:
+        missing.append(f"{row.undefined} of {row.pairs} curves")
+    if row.parts_undefined:
+        missing.append(f"{row.parts_undefined} prototypes without parts")
+    return (
+        row.mapping,
+        _words_of(row.consistency, 100, 1),
+        _words_of(row.stability, 100, 1),
+        _words_of(row.area, 1, 2),
+        _words_of(row.recovery, 100, 1),
+        ", ".join(missing) or "0",
+    )
+
+
+def _words_of(estimate: Estimate | None, factor: float, digits: int) -> str:
+    if estimate is None:
+        return _UNKNOWN
+    mean = f"{factor * estimate.mean:.{digits}f}"
+    if estimate.low is None or estimate.high is None:
+        return mean
+    return f"{mean} ({factor * estimate.low:.{digits}f} to {factor * estimate.high:.{digits}f})"
+
+
+def _words(args: Namespace) -> list[str]:
+    """The command that goes on."""
+    words = ["measure", str(args.run), "--mappings", *args.mappings]
+    for name in ("samples", "prototypes", "part_samples", "method", "split", "seed", "device"):
+        words += [f"--{name}", str(args[name])]
+    words += [] if args.out is None else ["--out", str(args.out)]
+    return [*words, *(f"--{name}" for name in ("own_code", "json") if args[name])]

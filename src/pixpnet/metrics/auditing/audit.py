@@ -1,0 +1,86 @@
+"""The audit of a run: the three desiderata and the conduct of training, each with what was found."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pixpnet.data import DataSet
+from pixpnet.metrics.auditing.conduct import Conduct, check_conduct
+from pixpnet.metrics.auditing.grounding import TOLERANCE, Grounding, check_grounding
+from pixpnet.metrics.auditing.localisation import PIXELS, THRESHOLD, Localisation, check_localisation
+from pixpnet.metrics.auditing.reasoning import Reasoning, check_reasoning
+from pixpnet.metrics.auditing.verdict import Verdict, together
+from pixpnet.model import PixPNet
+from pixpnet.training import Run
+
+# Told what is being done, how much of it, of how much.
+Watching = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What an audit found.
+
+    Attributes:
+        grounding: desideratum 1, prototypes are image patches.
+        localisation: desideratum 2, they see parts of the image.
+        reasoning: desideratum 3, a linear model of scores.
+        conduct: validation and test split.
+    """
+
+    grounding: Grounding
+    localisation: Localisation
+    reasoning: Reasoning
+    conduct: Conduct
+
+    @property
+    def verdict(self) -> Verdict:
+        """Of everything together."""
+        parts = (self.grounding, self.localisation, self.reasoning, self.conduct)
+        return together(part.verdict for part in parts)
+
+
+def audit(
+    run: Path | str,
+    model: PixPNet,
+    data: DataSet | None,
+    *,
+    threshold: float = THRESHOLD,
+    tolerance: float = TOLERANCE,
+    pixels: int = PIXELS,
+    seed: int = 0,
+    watching: Watching | None = None,
+) -> Audit:
+    """Puts the paper's three desiderata to a trained model.
+
+    Args:
+        run: the folder of the run.
+        model: of the run, in eval mode (`PixPNet.load`).
+        data: its data set (`pixpnet.training.open_run_data`), whose test split stays closed; None where it is not at
+            hand, and then some claims are not checked.
+        threshold: what the mean field may be at most, as a share of the image.
+        tolerance: the largest difference between a component of a prototype and of its patch.
+        pixels: how many are probed.
+        seed: of these and of random images.
+        watching: told what is being done, how much of it is done, of how much.
+
+    Raises:
+        ValueError: if the model is in training mode, or a file of the run is damaged.
+
+    Example:
+        >>> from pixpnet.model import PixPNet
+        >>> audit("runs/birds", PixPNet.load("runs/birds"), None).verdict  # doctest: +SKIP
+        'not checked'
+    """
+    if model.training:
+        raise ValueError("the model is in training mode, in which it answers differently: call model.eval()")
+
+    def told(task: str) -> Callable[[int, int], None]:
+        return lambda done, of: None if watching is None else watching(task, done, of)
+
+    return Audit(
+        grounding=check_grounding(model, data, tolerance, told("going back to the patches")),
+        localisation=check_localisation(model, threshold, pixels, seed, told("probing pixels")),
+        reasoning=check_reasoning(model, seed),
+        conduct=check_conduct(Run(Path(run)), data),
+    )

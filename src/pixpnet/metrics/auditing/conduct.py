@@ -1,0 +1,106 @@
+"""How the model was chosen: on a validation split, with the test split closed until it was fixed (Sec. 5, App. H).
+
+An opening's line in `openings.jsonl` carries the fingerprint of the model that it was opened for. If that is the model
+of today, nothing was changed after the test images were seen. Lines of earlier versions have no fingerprint; for those
+the time of the opening is compared with that of the model's file, which a copy of the run must have kept (`cp -a`).
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pixpnet.data import DataSet
+from pixpnet.metrics.auditing.verdict import Finding, Verdict, found, together
+from pixpnet.model.file import MODEL_FILE
+from pixpnet.records import from_plain
+from pixpnet.training import Metrics, OpeningLine, Run, RunError
+
+
+@dataclass(frozen=True)
+class Conduct:
+    """What was found about how the model was chosen.
+
+    Attributes:
+        metrics: how it was judged; None if its training has not come to an end.
+        validation_images: how many the model was chosen by; None if that is not known.
+        openings: of the test split, in that order.
+        early: how many of them were before the model was fixed.
+        findings: claim by claim.
+    """
+
+    metrics: Metrics | None
+    validation_images: int | None
+    openings: tuple[OpeningLine, ...]
+    early: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """Of all claims together."""
+        return together(finding.verdict for finding in self.findings)
+
+
+def check_conduct(run: Run, data: DataSet | None) -> Conduct:
+    """Reads what the run wrote down about itself.
+
+    Raises:
+        RunError: if one of its files is damaged.
+    """
+    metrics = _metrics(run)
+    openings = run.read_openings()
+    validation, images = _validation(metrics, data)
+    early = [why for opening in openings if (why := _why_early(run, opening)) is not None]
+    return Conduct(metrics, images, openings, len(early), (validation, _test(run, openings, early)))
+
+
+def _metrics(run: Run) -> Metrics | None:
+    if not run.finished:
+        return None
+    try:
+        return from_plain(Metrics, run.read_metrics(), "metrics")
+    except ValueError as error:
+        raise RunError(f"{run.path / 'metrics.json'} is damaged: {error}") from error
+
+
+def _validation(metrics: Metrics | None, data: DataSet | None) -> tuple[Finding, int | None]:
+    claim = "the model was chosen on a validation split of its own"
+    if metrics is None:
+        return Finding(claim, "not checked", "its training has not come to an end"), None
+    images = metrics.validation.images
+    said = f"epoch {metrics.chosen_epoch} of {metrics.epochs}, by {images} validation images"
+    if data is None:
+        return Finding(claim, "not checked", f"{said}, says metrics.json; the data set is not at hand"), images
+    if len(data.val) != images:
+        return found(claim, False, f"{said}, says metrics.json, but the data set has {len(data.val)}"), images
+    shared = {entry.id for entry in data.val} & {entry.id for entry in data.train}
+    if shared:
+        return found(claim, False, f"{said}, but {len(shared)} of them are also in train"), images
+    return found(claim, True, f"{said}, none of which is in train"), images
+
+
+def _test(run: Run, openings: tuple[OpeningLine, ...], early: list[str]) -> Finding:
+    claim = "the test split stayed closed until the model was fixed"
+    times = f"opened {len(openings)} time{'' if len(openings) == 1 else 's'}"
+    if not openings:
+        return found(claim, True, "never opened")
+    if not run.finished:
+        return found(claim, False, f"{times}, but training has not come to an end")
+    if early:
+        return found(claim, False, f"{times}, {len(early)} of them before the model was fixed: {early[0]}")
+    by_time = sum(opening.model is None for opening in openings)
+    how = f"after it, {by_time} judged by times of files only" if by_time else "for the very model that is there now"
+    return found(claim, True, f"{times}, {how}: " + "; ".join(f"{each.time} {each.reason}" for each in openings))
+
+
+def _why_early(run: Run, opening: OpeningLine) -> str | None:
+    """Why an opening was before the model was fixed; None if it was not."""
+    when = f"{opening.time} ({opening.reason})"
+    if opening.model is not None:
+        return None if opening.model == run.fingerprint() else f"{when}: the model was another one then"
+    fixed = datetime.fromtimestamp(int((run.path / MODEL_FILE).stat().st_mtime), UTC)
+    try:
+        opened = datetime.fromisoformat(opening.time)
+    except ValueError as error:
+        raise RunError(f"{run.openings} is damaged: {error}") from error
+    if opened.replace(tzinfo=opened.tzinfo or UTC) >= fixed:
+        return None
+    return f"{when}: the model's file is of {fixed.isoformat()} (a copy of a run must keep its times: cp -a)"

@@ -1,0 +1,181 @@
+"""Desideratum 1, "prototypes must correspond directly to image patches".
+
+The origin that a model claims for each prototype is gone back to: the training image is read again, embedded again, and
+the patch at the claimed cell must be the prototype.
+
+**The tolerance** is on the largest difference of any component. Embeddings come out of a sigmoid, so components lie
+between 0 and 1, and float32 kernels that add in another order (another batch size, another machine) move them by some
+1e-6. 1e-4 leaves room for that. Reduced precision does not fit into it: a run whose replacement computed in TF32 is
+told apart from its patches by about 1e-3, and says so here.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pixpnet.box import Box
+from pixpnet.data import DataSet, Entry, Sample, preprocess
+from pixpnet.data.scan import Progress
+from pixpnet.metrics.auditing.verdict import Finding, Verdict, found, together
+from pixpnet.model import Origin, PixPNet
+
+TOLERANCE = 1e-4
+# Of the way back to the file, in its pixels.
+_PLACE_TOLERANCE = 1e-6
+_BATCH = 16
+_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Grounding:
+    """What was found about the origins of the prototypes.
+
+    Attributes:
+        prototypes: how many there are.
+        checked: how many were compared with the patch of their origin.
+        largest_difference: of any component of any of them to its patch; None if none was compared.
+        tolerance: what that may be at most.
+        failed: the numbers of prototypes about which some claim is wrong.
+        findings: claim by claim.
+    """
+
+    prototypes: int
+    checked: int
+    largest_difference: float | None
+    tolerance: float
+    failed: tuple[int, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """Of all claims together."""
+        return together(finding.verdict for finding in self.findings)
+
+
+def check_grounding(
+    model: PixPNet, data: DataSet | None, tolerance: float = TOLERANCE, progress: Progress | None = None
+) -> Grounding:
+    """Goes back to the patch of every prototype.
+
+    Args:
+        model: in eval mode.
+        data: that it was trained on; None where it is not at hand, and then only regions are checked.
+        tolerance: the largest difference of a component that counts as the same.
+        progress: told how many images are done.
+    """
+    count = len(model.prototypes)
+    if model.origins is None:
+        missing = found(
+            "every prototype has an origin", False, "the model names none: its prototypes were not replaced by patches"
+        )
+        return Grounding(count, 0, None, tolerance, tuple(range(count)), (missing,))
+    regions = _wrong_regions(model, model.origins)
+    findings = [_finding("every region is the exact field of its cell", regions, count, "recomputed on this network")]
+    if data is None:
+        findings += [
+            Finding(claim, "not checked", "the data set is not at hand")
+            for claim in ("every origin is a training image of the prototype's class", "every prototype is its patch")
+        ]
+        return Grounding(count, 0, None, tolerance, tuple(sorted(regions)), tuple(findings))
+    strangers = _strangers(model.origins, data)
+    findings.append(_finding("every origin is a training image of the prototype's class", strangers, count, _in(data)))
+    compared = _compare(model, data, [o for o in model.origins if o.prototype not in strangers], progress)
+    moved = dict.fromkeys(compared.misplaced, "lies elsewhere in its file")
+    findings.append(_finding("every region lies where it says in the image file", moved, count, "by the same crop"))
+    far = {number: f"differs by {by:.2g}" for number, by in compared.differences.items() if by > tolerance}
+    far |= dict.fromkeys(compared.outside, "has no such cell")
+    far |= dict.fromkeys(strangers, "has no patch to compare with")
+    largest = max(compared.differences.values(), default=None)
+    said = "none compared" if largest is None else f"largest difference of a component {largest:.2g}"
+    evidence = f"embedded again from {compared.images} training images: {said}, up to {tolerance:g} counts as the same"
+    findings.append(_finding("every prototype is its patch", far, count, evidence))
+    failed = {*regions, *strangers, *moved, *far}
+    return Grounding(count, len(compared.differences), largest, tolerance, tuple(sorted(failed)), tuple(findings))
+
+
+def _finding(claim: str, wrong: dict[int, str], count: int, evidence: str) -> Finding:
+    if not wrong:
+        return found(claim, True, f"{count} of {count}; {evidence}")
+    named = ", ".join(f"prototype {number} {what}" for number, what in sorted(wrong.items())[:_NAMED])
+    more = f" and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
+    return found(claim, False, f"{len(wrong)} of {count} fail: {named}{more}; {evidence}")
+
+
+def _in(data: DataSet) -> str:
+    return f"{len(data.train)} in train, {len(data.val)} in validation, {len(data.test)} in the test split (not opened)"
+
+
+def _wrong_regions(model: PixPNet, origins: Sequence[Origin]) -> dict[int, str]:
+    field = model.field
+    rows, cols = field.shape[-2:]
+    wrong = {}
+    for origin in origins:
+        if not (0 <= origin.row < rows and 0 <= origin.col < cols):
+            wrong[origin.prototype] = f"names cell ({origin.row}, {origin.col}) of {rows} x {cols}"
+        elif set(origin.boxes) != {Box(*box) for box in field.boxes(origin.row, origin.col)}:
+            wrong[origin.prototype] = "claims other pixels than its cell sees"
+    return wrong
+
+
+def _strangers(origins: Sequence[Origin], data: DataSet) -> dict[int, str]:
+    """Origins that are no training images of their class; the splits are disjoint, so those are in no other."""
+    train = {entry.id: entry for entry in data.train}
+    held_out = {entry.id for entry in data.val}
+    wrong = {}
+    for origin in origins:
+        if origin.image in held_out:
+            wrong[origin.prototype] = f"comes from {origin.image} of the validation split"
+        elif origin.image not in train:
+            wrong[origin.prototype] = f"comes from {origin.image}, which is neither in train nor in validation"
+        elif train[origin.image].label != origin.label:
+            wrong[origin.prototype] = f"comes from {origin.image} of another class"
+    return wrong
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """Prototypes beside the patches of their origins."""
+
+    images: int
+    differences: dict[int, float]
+    misplaced: tuple[int, ...]
+    outside: tuple[int, ...]
+
+
+def _compare(model: PixPNet, data: DataSet, origins: Sequence[Origin], progress: Progress | None) -> _Compared:
+    entries = {entry.id: entry for entry in data.train}
+    by_image: dict[str, list[Origin]] = defaultdict(list)
+    for origin in origins:
+        by_image[origin.image].append(origin)
+    differences: dict[int, float] = {}
+    misplaced: list[int] = []
+    outside: list[int] = []
+    images = list(by_image)
+    rows, cols = model.prototypes.shape[-2:]
+    for start in range(0, len(images), _BATCH):
+        some = images[start : start + _BATCH]
+        samples = [_sample(model, data, entries[image]) for image in some]
+        with torch.no_grad(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+            pixels = torch.stack([sample.image.as_subclass(Tensor) for sample in samples])
+            embeddings = model.embed(pixels.to(model.prototypes)).float()
+        for image, sample, cells in zip(some, samples, embeddings, strict=True):
+            way = sample.to_source.flatten()
+            for origin in by_image[image]:
+                if (way - torch.tensor(origin.to_source, dtype=way.dtype)).abs().max() > _PLACE_TOLERANCE:
+                    misplaced.append(origin.prototype)
+                patch = cells[:, max(0, origin.row) :, max(0, origin.col) :][:, :rows, :cols]
+                prototype = model.prototypes[origin.prototype].detach()
+                if min(origin.row, origin.col) < 0 or patch.shape != prototype.shape:
+                    outside.append(origin.prototype)
+                else:
+                    differences[origin.prototype] = float((patch - prototype).abs().max())
+        if progress is not None:
+            progress(start + len(some), len(images))
+    return _Compared(len(images), differences, tuple(misplaced), tuple(outside))
+
+
+def _sample(model: PixPNet, data: DataSet, entry: Entry) -> Sample:
+    return preprocess(data.reader(entry), model.preprocessing)

@@ -1,0 +1,245 @@
+"""Consistency and stability of a model over samples with parts: regions, noise, scores and their intervals (Sec. 5).
+
+`region` says which pixels a prototype is taken to have found:
+
+| region | pixels |
+|---|---|
+| ``window`` | 72 x 72 around the middle of what the mapping claims, as published; for comparison with others |
+| ``field`` | the exact field of the best cell, holes included; the same for every mapping |
+| ``claimed`` | what the mapping claims: the field (``field``, ``prp``), the box of the top 5 % (``upsampling``) |
+
+A larger region holds more parts and so has the larger frequencies: compare windows with windows, and fields of one size
+with each other, and put the ``random`` mapping beside them, which is what a region of that size gets for nothing. A
+maximum over many parts, each seen in few images, is flattering too.
+"""
+
+import pixpnet._torchvision  # noqa: F401  isort: skip  before torchmetrics imports torchvision
+
+from collections.abc import Iterable, Sequence, Sized
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+from torchmetrics import SumMetric
+
+from pixpnet.box import Box
+from pixpnet.data import Sample
+from pixpnet.data.scan import Progress
+from pixpnet.mapping import MAPPINGS
+from pixpnet.mapping.scene import Scene, scene
+from pixpnet.metrics.bootstrap import Estimate, bootstrap_mean
+from pixpnet.metrics.consistency import THRESHOLD, Consistency, ConsistencyScore
+from pixpnet.metrics.draws import generator_for
+from pixpnet.metrics.part_hits import WINDOW_SIDE, Region, window
+from pixpnet.metrics.stability import NOISE, Stability, StabilityScore, with_noise
+from pixpnet.model import PixPNet
+
+RegionKind = Literal["window", "field", "claimed"]
+
+# These claim the exact field of the best cell, which is known without painting a map.
+_CLAIM_THE_FIELD = frozenset({"field", "field_flat", "prp"})
+
+
+@dataclass(frozen=True)
+class PrototypeParts:
+    """What one prototype finds; None where nothing is known.
+
+    Attributes:
+        prototype: its number.
+        label: its class.
+        part: the part that it finds most often.
+        frequency: in what share of the images that show the part.
+        stability: share of images in which noise changes no part.
+        soft_stability: mean share of visible parts about which noise changes nothing.
+        images: how many images of its class show a part.
+    """
+
+    prototype: int
+    label: int
+    part: int | None
+    frequency: float | None
+    stability: float | None
+    soft_stability: float | None
+    images: int
+
+
+@dataclass(frozen=True)
+class PartScores:
+    """Consistency and stability of a model.
+
+    Attributes:
+        consistency: share of prototypes that find one part in at least `threshold` of the images that show it.
+        soft_consistency: mean frequency of the prototypes' parts.
+        stability: mean over prototypes of the share of images in which noise changes no part.
+        soft_stability: mean over prototypes of the share of visible parts about which noise changes nothing.
+        undefined: how many prototypes are in none of the four, because no image of their class shows a part. All
+            four are None if that is every prototype.
+        prototypes: each prototype by itself.
+        samples: how many were looked at.
+        mapping: whose regions.
+        region: which pixels.
+        window_side: of the window, in pixels.
+        threshold: mu.
+        noise: sigma, in units of the normalised image.
+        clipped: whether noisy pixels were kept between black and white.
+        seed: of noise, of random regions and of the intervals.
+    """
+
+    consistency: Estimate | None
+    soft_consistency: Estimate | None
+    stability: Estimate | None
+    soft_stability: Estimate | None
+    undefined: int
+    prototypes: tuple[PrototypeParts, ...]
+    samples: int
+    mapping: str
+    region: RegionKind
+    window_side: int
+    threshold: float
+    noise: float
+    clipped: bool
+    seed: int
+
+
+def consistency_and_stability(
+    model: PixPNet,
+    samples: Iterable[Sample],
+    point_parts: Sequence[int],
+    mapping: str = "field",
+    region: RegionKind = "window",
+    *,
+    window_side: int = WINDOW_SIDE,
+    threshold: float = THRESHOLD,
+    noise: float = NOISE,
+    clip: bool = False,
+    seed: int = 0,
+    together: bool = False,
+    progress: Progress | None = None,
+) -> PartScores:
+    """Looks where the prototypes of each sample's class are found, with noise and without, and at which parts.
+
+    Noise depends on the seed and the sample alone, so mappings are compared on the same noisy images, in any order and
+    number of processes. Intervals draw whole classes again: the prototypes of a class are measured on the same images
+    and stand for much the same parts, so drawing them one by one would promise too much.
+
+    Args:
+        model: in eval mode.
+        samples: preprocessed and normalised, with keypoints.
+        point_parts: the part of each keypoint, as the data set says; none if it has no parts, and then nothing is
+            looked at and every prototype is undefined.
+        mapping: a name in `pixpnet.mapping.MAPPINGS`. ``prp`` claims the same regions as ``field``.
+        region: which pixels; see the module.
+        window_side: of the window. The published 72 is meant for images of 224 x 224; `part_hits.scaled_window_side`
+            says what that is in others.
+        threshold: mu.
+        noise: sigma, in units of the normalised image.
+        clip: keep noisy pixels between black and white.
+        seed: of noise, of random regions and of the intervals.
+        together: with other processes, each of which brings its own samples; all get the answer for all of them.
+        progress: told how many samples are done, of how many (0 if that is not known).
+
+    Raises:
+        ValueError: if the model is in training mode, a name is unknown, or a sample does not fit.
+    """
+    _refuse(model, mapping, region)
+    count, points = len(model.prototypes), len(point_parts)
+    consistency = Consistency(count, point_parts, threshold, sync_on_compute=together)
+    stability = Stability(count, point_parts, sync_on_compute=together)
+    looked_at = SumMetric(sync_on_compute=together)
+    # Nothing seen yet: a process may have no samples, and a metric that was never told anything complains.
+    consistency.update((), (), torch.zeros(points, 2), torch.zeros(points, dtype=torch.bool))
+    stability.update((), (), (), torch.zeros(points, 2), torch.zeros(points, dtype=torch.bool))
+    looked_at.update(0)
+    total = len(samples) if isinstance(samples, Sized) else 0
+    for done, sample in enumerate(samples if points else (), start=1):
+        image = _image(model, sample)
+        noisy = with_noise(image, generator_for(seed, "noise", sample.id), noise, model.preprocessing if clip else None)
+        prototypes = model.prototypes_of(sample.label).tolist()
+        # Two generators: what is drawn for the noisy image must not happen to be what was drawn for the other.
+        clean_regions, noisy_regions = (
+            _regions(
+                scene(model, pixels, prototypes, generator_for(seed, what, sample.id)), mapping, region, window_side
+            )
+            for pixels, what in ((image, "regions"), (noisy, "noisy regions"))
+        )
+        consistency.update(prototypes, clean_regions, sample.keypoints, sample.visible)
+        stability.update(prototypes, clean_regions, noisy_regions, sample.keypoints, sample.visible)
+        looked_at.update(1)
+        if progress is not None:
+            progress(done, total)
+    each = _each(model.labels.tolist(), consistency.compute(), stability.compute())
+    return PartScores(
+        consistency=_over_classes([(each_.label, _reaches(each_.frequency, threshold)) for each_ in each], seed),
+        soft_consistency=_over_classes([(each_.label, each_.frequency) for each_ in each], seed),
+        stability=_over_classes([(each_.label, each_.stability) for each_ in each], seed),
+        soft_stability=_over_classes([(each_.label, each_.soft_stability) for each_ in each], seed),
+        undefined=sum(each_.part is None for each_ in each),
+        prototypes=each,
+        samples=int(looked_at.compute()),
+        mapping=mapping,
+        region=region,
+        window_side=window_side,
+        threshold=threshold,
+        noise=noise,
+        clipped=clip,
+        seed=seed,
+    )
+
+
+def _regions(given: Scene, mapping: str, region: RegionKind, window_side: int) -> tuple[Region, ...]:
+    if region == "field" or mapping in _CLAIM_THE_FIELD:
+        field = given.model.field_at(given.size)
+        regions = tuple(tuple(Box(*box) for box in field.boxes(row, col)) for row, col in given.best_cells.tolist())
+    else:
+        regions = MAPPINGS[mapping](given).regions
+    return tuple(window(found, given.size, window_side) for found in regions) if region == "window" else regions
+
+
+def _each(labels: list[int], found: ConsistencyScore, kept: StabilityScore) -> tuple[PrototypeParts, ...]:
+    return tuple(
+        PrototypeParts(
+            prototype=number,
+            label=label,
+            part=None if best is None else best.part,
+            frequency=None if best is None else best.frequency,
+            stability=None if agreement is None else agreement.same,
+            soft_stability=None if agreement is None else agreement.parts,
+            images=0 if agreement is None else agreement.images,
+        )
+        for number, (label, best, agreement) in enumerate(zip(labels, found.best, kept.each, strict=True))
+    )
+
+
+def _reaches(frequency: float | None, threshold: float) -> float | None:
+    return None if frequency is None else float(frequency >= threshold)
+
+
+def _over_classes(values: list[tuple[int, float | None]], seed: int) -> Estimate | None:
+    defined = [(label, value) for label, value in values if value is not None]
+    return bootstrap_mean([value for _, value in defined], [label for label, _ in defined], seed)
+
+
+def _image(model: PixPNet, sample: Sample) -> Tensor:
+    if not sample.image.is_floating_point():
+        raise ValueError(
+            f"{sample.id}: expected a normalised image, got {sample.image.dtype}: preprocess the sample with "
+            "pixpnet.data.preprocess(sample, model.preprocessing)"
+        )
+    if not 0 <= sample.label < model.num_classes:
+        raise ValueError(
+            f"{sample.id} has class {sample.label}, and the model tells apart {model.num_classes}: give samples of the "
+            "data set that it was trained on"
+        )
+    return sample.image.as_subclass(Tensor).to(model.prototypes)
+
+
+def _refuse(model: PixPNet, mapping: str, region: str) -> None:
+    if mapping not in MAPPINGS:
+        raise ValueError(f"no mapping is called {mapping!r}: choose one of {', '.join(MAPPINGS)}")
+    if region not in get_args(RegionKind):
+        raise ValueError(f"no region is called {region!r}: choose one of {', '.join(get_args(RegionKind))}")
+    if model.training:
+        raise ValueError(
+            "the model is in training mode, in which an image's answer depends on others: call model.eval()"
+        )

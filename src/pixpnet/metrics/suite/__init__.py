@@ -1,0 +1,21 @@
+"""The suite: the paper's Table 2 for a run, its curves, and several runs side by side."""
+
+from pixpnet.metrics.suite.comparing import Group, Spread, compare, group_tables, spread
+from pixpnet.metrics.suite.measuring import MeasuredFolder, measure
+from pixpnet.metrics.suite.record import Accuracy, Band, MappingRow, Settings, Table, read_table
+
+__all__ = [
+    "Accuracy",
+    "Band",
+    "Group",
+    "MappingRow",
+    "MeasuredFolder",
+    "Settings",
+    "Spread",
+    "Table",
+    "compare",
+    "group_tables",
+    "measure",
+    "read_table",
+    "spread",
+]

@@ -1,0 +1,92 @@
+"""Several measured runs side by side; those that differ in nothing but the seed are one row, mean and deviation."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean, stdev
+
+from pixpnet.config import RunConfig, TrainerOptions
+from pixpnet.metrics.suite.record import Table, read_table
+from pixpnet.model.file import MODEL_FILE
+from pixpnet.records import to_plain
+from pixpnet.training import Run
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Values of several runs.
+
+    Attributes:
+        mean: of those that are defined.
+        deviation: standard deviation of a sample (n - 1); None for a single one.
+        values: how many are defined.
+        undefined: how many are not.
+    """
+
+    mean: float
+    deviation: float | None
+    values: int
+    undefined: int
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in nothing but their seed, measured in the same way."""
+
+    tables: tuple[Table, ...]
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Of the runs."""
+        return tuple(table.config.seed for table in self.tables)
+
+    @property
+    def mappings(self) -> tuple[str, ...]:
+        """Those that were measured."""
+        return self.tables[0].settings.mappings
+
+
+def compare(runs: Sequence[Path]) -> tuple[Group, ...]:
+    """Reads the tables of runs and puts together what belongs together.
+
+    Args:
+        runs: folders of measured runs, or folders that `measure` wrote to.
+
+    Raises:
+        ValueError: if one was not measured, or its model is not the one that was, or a run is named twice.
+    """
+    tables = [read_table(path) for path in runs]
+    for path, table in zip(runs, tables, strict=True):
+        if (path / MODEL_FILE).exists() and Run(path).fingerprint() != table.model:
+            raise ValueError(f"the model of {path} is not the one that was measured: pixpnet measure {path}")
+    if len({table.model for table in tables}) < len(tables):
+        raise ValueError("the same model is named twice: name each run once")
+    return group_tables(tables)
+
+
+def group_tables(tables: Sequence[Table]) -> tuple[Group, ...]:
+    """Puts runs together that differ in nothing but their seed, in the order in which they come."""
+    groups: dict[str, list[Table]] = {}
+    for table in tables:
+        key = json.dumps([table.data, to_plain(_without_seed(table.config)), to_plain(table.settings)])
+        groups.setdefault(key, []).append(table)
+    return tuple(Group(tuple(each)) for each in groups.values())
+
+
+def spread(values: Sequence[float | None]) -> Spread | None:
+    """Mean and deviation of what is defined; None if nothing is.
+
+    >>> spread([1.0, None, 3.0])
+    Spread(mean=2.0, deviation=1.4142135623730951, values=2, undefined=1)
+    """
+    defined = [value for value in values if value is not None]
+    if not defined:
+        return None
+    deviation = stdev(defined) if len(defined) > 1 else None
+    return Spread(fmean(defined), deviation, len(defined), len(values) - len(defined))
+
+
+def _without_seed(config: RunConfig) -> RunConfig:
+    """What decides a run but for chance: neither the machine nor the number of workers does."""
+    return replace(config, seed=0, workers=0, trainer=TrainerOptions(precision=config.trainer.precision))

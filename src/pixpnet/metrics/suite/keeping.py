@@ -1,0 +1,93 @@
+"""Results on disk, one line of JSON for each, so that a measurement goes on where it was stopped.
+
+A file belongs to one model and one way of measuring: its name is a hash of both. What does not change a single result
+(how many samples, which mappings) is not part of that, so asking for more later reuses what is there.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, TypeVar
+
+from pixpnet.records import from_plain, to_plain
+
+T = TypeVar("T")
+Key = tuple[str, ...]
+
+
+class Kept:
+    """Results by key; `put` is on the disk when it returns.
+
+    Attributes:
+        path: of the file.
+    """
+
+    def __init__(self, folder: Path, about: Mapping[str, Any]) -> None:
+        digest = hashlib.blake2b(json.dumps(about, sort_keys=True).encode(), digest_size=8).hexdigest()
+        self.path = folder / f"results-{digest}.jsonl"
+        self._about = about
+        self._values: dict[Key, Any] = {}
+        self._file: IO[str] | None = None
+
+    def __enter__(self) -> "Kept":
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = self.path.open("a+", encoding="utf-8")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._read()
+        except BlockingIOError as error:
+            self._file.close()
+            raise ValueError(f"{self.path} is being written by another process: wait for it to end") from error
+        except ValueError:
+            self._file.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._file is not None  # it was entered
+        self._file.close()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, kind: type[T], *key: str) -> T | None:
+        """What was kept under a key, if anything.
+
+        Raises:
+            BadRecord: if that is something else.
+        """
+        return None if key not in self._values else from_plain(kind, self._values[key], f"{self.path}: {key}")
+
+    def put(self, value: object, *key: str) -> None:
+        """Keeps a result."""
+        self._values[key] = to_plain(value)
+        self._write({"key": list(key), "value": self._values[key]})
+
+    def _read(self) -> None:
+        assert self._file is not None  # only called when it was entered
+        self._file.seek(0)
+        text = self._file.read()
+        whole = text.rfind("\n") + 1
+        if whole < len(text):  # a process that was killed had begun to write this line
+            os.truncate(self.path, len(text[:whole].encode()))
+        lines = text[:whole].splitlines()
+        if not lines:
+            self._write({"about": self._about})
+        for line in lines[1:]:
+            try:
+                found = json.loads(line)
+                self._values[tuple(found["key"])] = found["value"]
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
+                raise ValueError(f"{self.path} is damaged: {error}: delete it to measure anew") from error
+
+    def _write(self, record: Mapping[str, Any]) -> None:
+        assert self._file is not None  # only called when it was entered
+        self._file.write(json.dumps(record) + "\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())

@@ -1,0 +1,278 @@
+"""Measuring a run: accuracy, field, consistency and stability, relevance ordering, for each mapping (Table 2).
+
+Samples are walked through one by one, all mappings for each, so that a measurement that was stopped compares mappings
+on the same samples. Every result is on the disk when the next one begins (`keeping.py`).
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from pixpnet.data import DataSet, Entry, Loading, plain_loader
+from pixpnet.data.loader import PlainSamples
+from pixpnet.data.reader import WithoutMasks
+from pixpnet.fields import UnsupportedOperation
+from pixpnet.mapping import MAPPINGS
+from pixpnet.metrics.bootstrap import Estimate, bootstrap_mean
+from pixpnet.metrics.ordering import Curves, PairResult, Spacing, drawn_samples, order_sample
+from pixpnet.metrics.part_hits import scaled_window_side
+from pixpnet.metrics.part_scores import consistency_and_stability
+from pixpnet.metrics.suite.band import mean_band, on_grid
+from pixpnet.metrics.suite.keeping import Kept
+from pixpnet.metrics.suite.record import TABLE_FILE, Accuracy, MappingRow, Settings, Table
+from pixpnet.model import PixPNet
+from pixpnet.records import from_plain, to_plain
+from pixpnet.training import Judgement, Metrics, Run, judge, open_run_data
+from pixpnet.whole_file import written_whole
+
+# Told what is being done, how much of it, of how much.
+Watching = Callable[[str, int, int], None]
+_VERSION = 1
+_BATCH = 64
+
+
+@dataclass(frozen=True)
+class MeasuredFolder:
+    """Where a measurement is, and what it came to."""
+
+    path: Path
+    results: Path
+    table: Table
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """What is kept of one prototype in one sample."""
+
+    prototype: int
+    area: float | None
+    recovery: float | None
+    curve: tuple[float, ...] | None
+
+
+@dataclass(frozen=True)
+class _Ordered:
+    """What is kept of one sample and mapping."""
+
+    pairs: tuple[_Pair, ...]
+    method: str
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What is kept of consistency and stability."""
+
+    consistency: Estimate | None
+    stability: Estimate | None
+    undefined: int
+    samples: int
+
+
+def measure(
+    run: Path | str,
+    settings: Settings = Settings(),  # noqa: B008  frozen
+    *,
+    out: Path | None = None,
+    device: torch.device | str = "cpu",
+    own_code: bool = False,
+    watching: Watching | None = None,
+) -> MeasuredFolder:
+    """Makes the paper's Table 2 for a run; a second call goes on where the first was stopped.
+
+    Args:
+        run: the folder of a finished run.
+        settings: what to measure.
+        out: where results are kept; `measure` in the run's folder by default.
+        device: where to compute.
+        own_code: the backbone may be a person's own, which is imported and called; only for runs that you trust.
+        watching: told what is being done, how much of it is done, of how much.
+
+    Raises:
+        ValueError: if the run is not finished, its data set has other classes, or results are damaged.
+        DataError: if the data set is not at hand, or has no such split.
+    """
+    found, watching = Run(Path(run)), watching or _nobody
+    if not found.finished:
+        raise ValueError(f"{run} is not finished, so its model is not fixed: pixpnet train --resume {run}")
+    model = PixPNet.load(found.path, own_code=own_code).to(device)
+    data = open_run_data(found.config, partial(watching, "looking at the images"))
+    if data.class_names != model.class_names:
+        raise ValueError(f"{found.config.data} has other classes than the model: was it changed?")
+    entries = _entries(found, data, settings)
+    folder = found.path / "measure" if out is None else out
+    with Kept(folder, _about(found, data, settings)) as kept:
+        suite = _Suite(model, data, entries, settings, kept, watching)
+        accuracy = suite.accuracy(found, torch.device(device))
+        ordered, notes = suite.ordering()
+        parts = suite.parts(notes)
+    rows = tuple(_row(name, ordered[name], parts.get(name), notes[name], settings) for name in settings.mappings)
+    at = f" @ {model.backbone.at}" if model.backbone.at else ""
+    table = Table(
+        run=str(found.path),
+        model=found.fingerprint(),
+        backbone=f"{model.backbone_name}{at}",
+        data=data.name,
+        config=found.config,
+        settings=settings,
+        accuracy=accuracy,
+        mean_field=model.field.mean_fraction_union,
+        prototypes=len(model.prototypes),
+        samples=len(suite.drawn),
+        part_samples=max((each.samples for each in parts.values()), default=0),
+        window=scaled_window_side(model.preprocessing.size),
+        rows=rows,
+    )
+    with written_whole(folder / TABLE_FILE) as temporary:
+        temporary.write_text(json.dumps(to_plain(table)), encoding="utf-8")
+    return MeasuredFolder(folder, kept.path, table)
+
+
+class _Suite:
+    """One model, its images, and what is kept of them."""
+
+    def __init__(
+        self,
+        model: PixPNet,
+        data: DataSet,
+        entries: tuple[Entry, ...],
+        settings: Settings,
+        kept: Kept,
+        watching: Watching,
+    ) -> None:
+        self.model, self.data, self.entries = model, data, entries
+        self.settings, self.kept, self.watching = settings, kept, watching
+        self.samples = PlainSamples(entries, WithoutMasks(data.reader), model.preprocessing)
+        self.drawn = drawn_samples(len(entries), settings.samples, settings.seed)
+
+    def accuracy(self, run: Run, device: torch.device) -> Accuracy:
+        """As it was judged when the model was fixed, or judged now."""
+        metrics = from_plain(Metrics, run.read_metrics(), "metrics.json")
+        judged: Judgement | None = metrics.test if self.settings.split == "test" else metrics.validation
+        if judged is None:
+            judged = self.kept.get(Judgement, "accuracy")
+        if judged is None:
+            batches = plain_loader(self.data, self.entries, self.model.preprocessing, Loading(_BATCH, 0))
+            told = partial(self.watching, "judging")
+            judged = judge(self.model, self.model.num_classes, batches, device, told)
+            self.kept.put(judged, "accuracy")
+        return Accuracy(judged.accuracy, judged.interval.low, judged.interval.high, judged.images)
+
+    def ordering(self) -> tuple[dict[str, dict[str, _Ordered]], dict[str, list[str]]]:
+        """By mapping and sample; and what went wrong with a mapping."""
+        how = self.settings
+        found: dict[str, dict[str, _Ordered]] = {name: {} for name in how.mappings}
+        notes: dict[str, list[str]] = {name: [] for name in how.mappings}
+        curves = Curves(self.model, how.method, Spacing())
+        total = len(self.drawn) * len(how.mappings)
+        for number, index in enumerate(self.drawn):
+            sample_id = self.entries[index].id
+            for place, name in enumerate(how.mappings):
+                ordered = self.kept.get(_Ordered, "ordering", name, sample_id)
+                if ordered is None and not notes[name]:
+                    told = partial(self._part, number * len(how.mappings) + place, total)
+                    try:
+                        pairs = order_sample(
+                            curves, self.samples[index], MAPPINGS[name], how.prototypes, how.seed, told
+                        )
+                    except UnsupportedOperation as error:
+                        notes[name].append(f"{name} is not possible for this network: {error}")
+                        continue
+                    ordered = _Ordered(tuple(map(_short, pairs)), curves.name)
+                    self.kept.put(ordered, "ordering", name, sample_id)
+                if ordered is not None:
+                    found[name][sample_id] = ordered
+                self._part(number * len(how.mappings) + place + 1, total, 0, 1)
+        return found, notes
+
+    def _part(self, before: int, total: int, done: int, of: int) -> None:
+        """Tells of a part of one sample and mapping; in thousandths, because progress is told in whole numbers."""
+        self.watching("relevance ordering", 1000 * before + 1000 * done // of, 1000 * total)
+
+    def parts(self, notes: dict[str, list[str]]) -> dict[str, _Parts]:
+        """Consistency and stability of each mapping that draws regions of its own."""
+        found = {}
+        count = len(self.entries) if self.settings.part_samples is None else self.settings.part_samples
+        drawn = drawn_samples(len(self.entries), count, self.settings.seed)
+        looked_at = PlainSamples(
+            [self.entries[index] for index in drawn], self.samples.reader, self.model.preprocessing
+        )
+        for name in self.settings.mappings:
+            if not self.data.point_parts:
+                notes[name].append(f"{self.data.name} has no annotated parts, so there is no S_con and no S_sta")
+                continue
+            if name == "prp":
+                notes[name].append("prp draws no region of its own, so there is no S_con and no S_sta (as in Table 2)")
+                continue
+            parts = self.kept.get(_Parts, "parts", name, str(len(drawn)))
+            if parts is None:
+                scores = consistency_and_stability(
+                    self.model,
+                    looked_at,
+                    self.data.point_parts,
+                    name,
+                    window_side=scaled_window_side(self.model.preprocessing.size),
+                    seed=self.settings.seed,
+                    progress=partial(self.watching, f"parts, {name}"),
+                )
+                parts = _Parts(scores.consistency, scores.stability, scores.undefined, scores.samples)
+                self.kept.put(parts, "parts", name, str(len(drawn)))
+            found[name] = parts
+        return found
+
+
+def _about(run: Run, data: DataSet, settings: Settings) -> dict[str, object]:
+    """All that decides a single result."""
+    return {
+        "version": _VERSION,
+        "model": run.fingerprint(),
+        "data": data.name,
+        "split": settings.split,
+        "method": settings.method,
+        "spacing": to_plain(Spacing()),
+        "prototypes": settings.prototypes,
+        "seed": settings.seed,
+    }
+
+
+def _entries(run: Run, data: DataSet, settings: Settings) -> tuple[Entry, ...]:
+    if settings.split == "val":
+        return data.val
+    reason = f"pixpnet measure: {', '.join(settings.mappings)} on {settings.samples} samples"
+    return data.test.open(run.recorder(), reason)
+
+
+def _short(pair: PairResult) -> _Pair:
+    return _Pair(pair.prototype, pair.area, pair.recovery, on_grid(pair.curve))
+
+
+def _row(
+    name: str, ordered: dict[str, _Ordered], parts: _Parts | None, notes: list[str], settings: Settings
+) -> MappingRow:
+    pairs = [(sample, pair) for sample, found in ordered.items() for pair in found.pairs]
+
+    def estimate(values: list[tuple[str, float | None]]) -> Estimate | None:
+        defined = [(sample, value) for sample, value in values if value is not None]
+        return bootstrap_mean([value for _, value in defined], [sample for sample, _ in defined], settings.seed)
+
+    curves = [(sample, pair.curve) for sample, pair in pairs if pair.curve is not None]
+    return MappingRow(
+        mapping=name,
+        consistency=None if parts is None else parts.consistency,
+        stability=None if parts is None else parts.stability,
+        parts_undefined=None if parts is None else parts.undefined,
+        area=estimate([(sample, pair.area) for sample, pair in pairs]),
+        recovery=estimate([(sample, pair.recovery) for sample, pair in pairs]),
+        pairs=len(pairs),
+        undefined=sum(pair.area is None for _, pair in pairs),
+        curve=mean_band([curve for _, curve in curves], [sample for sample, _ in curves], settings.seed),
+        method=next((found.method for found in ordered.values()), settings.method),
+        notes=tuple(notes),
+    )
+
+
+def _nobody(task: str, done: int, of: int) -> None:
+    """Nobody watches."""

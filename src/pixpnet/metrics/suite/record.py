@@ -1,0 +1,154 @@
+"""What the suite measures and writes down: one table for a run, with a row for each mapping (Table 2)."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pixpnet.config import RunConfig
+from pixpnet.mapping import MAPPINGS
+from pixpnet.metrics.bootstrap import Estimate
+from pixpnet.records import from_plain
+
+TABLE_FILE = "table.json"
+Split = Literal["test", "val"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is measured; the paper's, but for fewer prototypes of each sample and fewer points of each curve.
+
+    Attributes:
+        mappings: names in `pixpnet.mapping.MAPPINGS`.
+        samples: how many are drawn for the relevance ordering test.
+        prototypes: how many of the prototypes of a sample's class are drawn for it; None for all, as in the paper.
+        method: of the curves.
+        split: whose images. The paper measures on test images, which no choice was made by, so that is the default;
+            every opening is on record. Where measurements are to decide between models, take ``val``.
+        part_samples: how many are drawn for consistency and stability; None for all, as in the paper.
+        seed: of all draws.
+    """
+
+    mappings: tuple[str, ...] = ("field", "upsampling", "prp", "random")
+    samples: int = 50
+    prototypes: int | None = 3
+    method: Literal["stepped", "exact"] = "stepped"
+    split: Split = "test"
+    part_samples: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if unknown := [name for name in self.mappings if name not in MAPPINGS]:
+            raise ValueError(f"no mapping is called {unknown[0]!r}: choose of {', '.join(MAPPINGS)}")
+        if not self.mappings or len(set(self.mappings)) < len(self.mappings):
+            raise ValueError("name at least one mapping, and each once")
+        counts = (self.samples, self.prototypes, self.part_samples)
+        if any(count is not None and count < 1 for count in counts):
+            raise ValueError(f"at least one sample and one prototype are drawn, got {counts}")
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Share of right answers on the split, with its interval (Wilson, 95 %)."""
+
+    share: float
+    low: float
+    high: float
+    images: int
+
+
+@dataclass(frozen=True)
+class Band:
+    """The mean curve of a mapping, from 0 (the random image) to 1 (the image itself), and where it would lie again.
+
+    Attributes:
+        fractions: of the pixels that are back.
+        mean: over all pairs of sample and prototype whose similarity rises.
+        low, high: percentile interval at each fraction, samples drawn again; None where there is a single sample.
+    """
+
+    fractions: tuple[float, ...]
+    mean: tuple[float, ...]
+    low: tuple[float, ...] | None
+    high: tuple[float, ...] | None
+
+
+@dataclass(frozen=True)
+class MappingRow:
+    """One mapping: a row of Table 2. None is what is undefined, and `notes` say why.
+
+    Attributes:
+        mapping: its name.
+        consistency: S_con.
+        stability: S_sta.
+        parts_undefined: how many prototypes are in neither of the two; None if they were not measured.
+        area: AUSC.
+        recovery: %2R, as a fraction.
+        pairs: of sample and prototype.
+        undefined: how many of them are in neither of the two, because the similarity does not rise.
+        curve: the mean one.
+        method: how curves were made.
+        notes: what a reader must know.
+    """
+
+    mapping: str
+    consistency: Estimate | None
+    stability: Estimate | None
+    parts_undefined: int | None
+    area: Estimate | None
+    recovery: Estimate | None
+    pairs: int
+    undefined: int
+    curve: Band | None
+    method: str
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """What was measured on one run.
+
+    Attributes:
+        run: its folder.
+        model: fingerprint of the model that was measured.
+        backbone: its name and cut.
+        data: name of the data set.
+        config: of the run.
+        settings: of the measurement.
+        accuracy: on the split.
+        mean_field: MRF of the embedding, as a fraction.
+        prototypes: how many there are.
+        samples: how many were drawn for the relevance ordering test.
+        part_samples: how many were looked at for consistency and stability.
+        window: side of the window in which parts count, in pixels.
+        rows: one for each mapping.
+    """
+
+    run: str
+    model: str
+    backbone: str
+    data: str
+    config: RunConfig
+    settings: Settings
+    accuracy: Accuracy
+    mean_field: float
+    prototypes: int
+    samples: int
+    part_samples: int
+    window: int
+    rows: tuple[MappingRow, ...]
+
+
+def read_table(path: Path) -> Table:
+    """The table of a run, or of a folder that `measure` wrote to.
+
+    Raises:
+        ValueError: if there is none or it is damaged.
+    """
+    file = next((each for each in (path / "measure" / TABLE_FILE, path / TABLE_FILE) if each.is_file()), None)
+    if file is None:
+        raise ValueError(f"{path} was not measured to its end: pixpnet measure {path}")
+    try:
+        return from_plain(Table, json.loads(file.read_text(encoding="utf-8")), "table")
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{file} is damaged: {error}") from error

@@ -1,0 +1,170 @@
+"""`pixpnet audit`, `measure` and `compare` as a person meets them."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from pixpnet.cli import main
+from pixpnet.commands.measure import row_cells
+from pixpnet.metrics.bootstrap import Estimate
+from pixpnet.metrics.suite import MappingRow, Table, read_table
+from pixpnet.metrics.suite import measuring as suite
+from pixpnet.model import PixPNet
+from pixpnet.model.file import prototypes_listing
+from pixpnet.records import from_plain, to_plain
+from pixpnet.training import Run
+from tests.training.conftest import Trained
+
+FEW = ("--mappings", "field", "random", "--samples", "2", "--prototypes", "1", "--split", "val", "--device", "cpu")
+
+
+@pytest.fixture
+def run(trained: Trained, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(trained.path, tmp_path / "run"))
+
+
+def tamper(run: Path) -> None:
+    model = PixPNet.load(run)
+    model.prototypes.data[0, 0] += 0.1
+    model.save(run / "model.safetensors")
+    (run / "prototypes.json").write_text(prototypes_listing(model))
+
+
+def audit(run: Path, *words: str) -> int:
+    return main(["audit", str(run), "--pixels", "2", "--device", "cpu", *words])
+
+
+def test_an_honest_run_has_its_row_and_exit_code_0(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert audit(run) == 0
+    said = capsys.readouterr()
+    head, row = said.out.splitlines()[:2]
+    assert head.split()[:4] == ["BBox", "D1", "D2", "D3"]
+    assert row.split()[:5] == ["✗", "✓", "✓", "✓", "small-21"]
+    assert "✗" not in said.out.split("\n", 2)[2]
+    assert said.err == ""
+
+
+def test_a_claim_that_fails_is_exit_code_3(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert audit(run, "--threshold", "0.01") == 3
+    out = capsys.readouterr().out
+    assert out.splitlines()[1].split()[:4] == ["✗", "✓", "✗", "✓"]
+    assert "✗ a cell sees at most 1% of the image on average" in out
+    tamper(run)
+    assert audit(run) == 3
+    assert "1 of 6 fail: prototype 0 differs by 0.1" in capsys.readouterr().out
+
+
+def test_a_data_set_that_is_not_at_hand_is_exit_code_4(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (run / "config.yaml").read_text()
+    (run / "config.yaml").write_text(text.replace("folder:", "folder:/nowhere"))
+    assert audit(run, "--json") == 4
+    said = capsys.readouterr()
+    record = json.loads(said.out)
+    assert record["verdict"] == "not checked"
+    assert record["verdicts"]["localisation"] == "holds"
+    assert record["row"]["D1"] == "?"
+    assert "not at hand" in said.err
+
+
+def test_what_is_no_run_is_exit_code_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert audit(tmp_path) == 1
+    assert "a finished run?" in capsys.readouterr().err
+
+
+def test_measure_prints_a_table_draws_curves_and_compare_reads_them(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["measure", str(run), *FEW]) == 0
+    said = capsys.readouterr()
+    lines = said.out.splitlines()
+    assert lines[0].startswith("small-21 on ")
+    assert lines[2].split() == ["mapping", "S_con", "S_sta", "AUSC", "%2R", "undefined"]
+    assert lines[3].split()[:3] == ["field", "–", "–"]
+    assert "nan" not in said.out.lower()
+    with Image.open(run / "measure" / "curves.png") as picture:
+        assert picture.size == (1999, 1125)
+    assert main(["measure", str(run), *FEW, "--json"]) == 0
+    assert from_plain(Table, json.loads(capsys.readouterr().out)) == read_table(run)
+    assert main(["compare", str(run)]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[1].split()[:2] == ["small-21", "0"]
+    assert shown[2].split()[0] == "random"
+    assert len(Run(run).read_openings()) == 1
+
+
+def test_ctrl_c_keeps_what_is_there_and_says_how_to_go_on(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order_sample, left = suite.order_sample, [1, 2]
+
+    def stopped(*words: Any) -> Any:
+        if not left:
+            raise KeyboardInterrupt
+        left.pop()
+        return order_sample(*words)
+
+    out = tmp_path / "kept here"
+    with monkeypatch.context() as patch:
+        patch.setattr(suite, "order_sample", stopped)
+        assert main(["measure", str(run), *FEW, "--out", str(out)]) == 130
+    said = capsys.readouterr()
+    assert said.out == ""
+    (results,) = out.glob("results-*.jsonl")
+    assert len(results.read_text().splitlines()) == 1 + 2
+    assert f"pixpnet measure {run}" in said.err
+    assert f"--out '{out}'" in said.err
+    assert main(["measure", str(run), *FEW, "--out", str(out)]) == 0
+    assert len(results.read_text().splitlines()) == 1 + 4
+
+
+def test_runs_of_several_seeds_are_one_row_with_their_deviation(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["measure", str(run), *FEW]) == 0
+    table = read_table(run)
+    folders = []
+    for seed, accuracy in ((0, 0.5), (1, 0.7)):
+        folders.append(tmp_path / f"seed{seed}")
+        folders[-1].mkdir()
+        changed = replace(
+            table,
+            model=str(seed),
+            config=replace(table.config, seed=seed),
+            accuracy=replace(table.accuracy, share=accuracy),
+        )
+        (folders[-1] / "table.json").write_text(json.dumps(to_plain(changed)))
+    capsys.readouterr()
+    assert main(["compare", *map(str, folders)]) == 0
+    # By hand: the mean of 50 and 70 is 60, the deviation of a sample sqrt(200) = 14.1.
+    said = capsys.readouterr()
+    assert "60.0 ± 14.1" in said.out
+    assert said.err == ""
+    other = replace(table, model="2", settings=replace(table.settings, seed=5))
+    (tmp_path / "table.json").write_text(json.dumps(to_plain(other)))
+    assert main(["compare", "--json", str(folders[0]), str(tmp_path)]) == 0
+    said = capsys.readouterr()
+    assert [group["seeds"] for group in json.loads(said.out)] == [[0], [0]]
+    assert "not measured in the same way" in said.err
+
+
+def test_what_is_undefined_is_a_dash_and_a_count() -> None:
+    row = MappingRow("field", None, Estimate(0.5, None, None, 1, 1), 4, None, None, 9, 9, None, "stepped", ())
+    assert row_cells(row) == ("field", "–", "50.0", "–", "–", "9 of 9 curves, 4 prototypes without parts")
+
+
+def test_an_audit_shows_consistency_of_this_very_model_only(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["measure", str(run), *FEW]) == 0
+    table = read_table(run)
+    row = replace(table.rows[0], consistency=Estimate(0.625, None, None, 1, 1))
+    (run / "measure" / "table.json").write_text(json.dumps(to_plain(replace(table, rows=(row, *table.rows[1:])))))
+    capsys.readouterr()
+    assert audit(run, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["row"]["S_con"] == "62.5"
+    tamper(run)
+    assert audit(run, "--json") == 3
+    assert json.loads(capsys.readouterr().out)["row"]["S_con"] == "–"

@@ -1,0 +1,264 @@
+"""Audits of an honest run, and of runs that were tampered with one claim at a time."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from pixpnet.box import Box
+from pixpnet.data import DataSet
+from pixpnet.fields import receptive_fields
+from pixpnet.metrics.auditing import Audit, audit
+from pixpnet.model import Origin, PixPNet
+from pixpnet.training import Run, RunError, open_run_data
+from tests.training.conftest import Trained
+
+
+@pytest.fixture
+def run(trained: Trained, tmp_path: Path) -> Path:
+    """A copy to tamper with, that keeps the times of its files."""
+    return Path(shutil.copytree(trained.path, tmp_path / "run"))
+
+
+@pytest.fixture(scope="module")
+def data(trained: Trained) -> DataSet:
+    return open_run_data(trained.config)
+
+
+def audited(run: Path, data: DataSet | None, model: PixPNet | None = None, threshold: float = 0.75) -> Audit:
+    return audit(run, model or PixPNet.load(run), data, threshold=threshold, pixels=3)
+
+
+def failures(result: Audit) -> list[str]:
+    parts = (result.grounding, result.localisation, result.reasoning, result.conduct)
+    return [finding.claim for part in parts for finding in part.findings if finding.verdict == "fails"]
+
+
+def with_origin(model: PixPNet, number: int, change: Callable[[Origin], Origin]) -> PixPNet:
+    assert model.origins is not None
+    origins = list(model.origins)
+    origins[number] = change(origins[number])
+    model.origins = tuple(origins)
+    return model
+
+
+def test_every_claim_about_an_honest_run_holds_and_the_test_split_stays_closed(run: Path, data: DataSet) -> None:
+    before = (run / "openings.jsonl").read_text()
+    result = audited(run, data)
+    assert result.verdict == "holds", failures(result)
+    assert result.grounding.checked == result.grounding.prototypes == 6
+    assert result.grounding.failed == ()
+    assert result.reasoning.size == (2, 2)
+    assert result.conduct.validation_images == 9
+    assert len(result.conduct.openings) == 1
+    assert (run / "openings.jsonl").read_text() == before
+
+
+def test_a_prototype_that_was_changed_is_found_and_by_how_much(run: Path, data: DataSet) -> None:
+    model = PixPNet.load(run)
+    model.prototypes.data[4, 2] += 0.01
+    result = audited(run, data, model)
+    assert failures(result) == ["every prototype is its patch"]
+    assert result.grounding.failed == (4,)
+    assert result.grounding.largest_difference == pytest.approx(0.01, abs=1e-5)
+
+
+def test_rounding_is_no_change(run: Path, data: DataSet) -> None:
+    model = PixPNet.load(run)
+    model.prototypes.data += 1e-6
+    result = audited(run, data, model)
+    assert result.verdict == "holds"
+    assert result.grounding.largest_difference == pytest.approx(1e-6, rel=0.5)
+
+
+def test_an_origin_at_another_cell_is_found_though_its_region_is_that_cells_field(run: Path, data: DataSet) -> None:
+    model = PixPNet.load(run)
+
+    def moved(origin: Origin) -> Origin:
+        row = (origin.row + 2) % 4
+        return replace(origin, row=row, boxes=tuple(Box(*box) for box in model.field.boxes(row, origin.col)))
+
+    result = audited(run, data, with_origin(model, 3, moved))
+    assert failures(result) == ["every prototype is its patch"]
+    assert result.grounding.failed == (3,)
+
+
+@pytest.mark.parametrize("cell", [(-1, 0), (0, 4), (9, 9)])
+def test_a_cell_that_does_not_exist_is_found(run: Path, data: DataSet, cell: tuple[int, int]) -> None:
+    model = with_origin(PixPNet.load(run), 0, lambda origin: replace(origin, row=cell[0], col=cell[1]))
+    result = audited(run, data, model)
+    assert "every region is the exact field of its cell" in failures(result)
+    assert "every prototype is its patch" in failures(result)
+
+
+@pytest.mark.parametrize(
+    ("image", "why"),
+    [
+        ("val/blue/0.png", "validation"),
+        ("test/blue/0.png", "neither in train"),
+        ("train/red/0.png", "another class"),
+        ("nowhere.png", "neither in train"),
+    ],
+)
+def test_an_origin_that_is_no_training_image_of_the_class_is_found(
+    run: Path, data: DataSet, image: str, why: str
+) -> None:
+    assert any(entry.id == image for entry in (*data.train, *data.val)) == image.startswith(("train", "val"))
+    result = audited(run, data, with_origin(PixPNet.load(run), 1, lambda origin: replace(origin, image=image)))
+    finding = next(each for each in result.grounding.findings if "training image" in each.claim)
+    assert finding.verdict == "fails"
+    assert why in finding.evidence
+    assert result.grounding.failed == (1,)
+
+
+def test_an_origin_in_another_training_image_of_the_class_is_found(run: Path, data: DataSet) -> None:
+    model = PixPNet.load(run)
+    assert model.origins is not None
+    other = next(entry.id for entry in data.train if entry.label == 0 and entry.id != model.origins[0].image)
+    result = audited(run, data, with_origin(model, 0, lambda origin: replace(origin, image=other)))
+    assert failures(result) == ["every prototype is its patch"]
+
+
+def test_pixels_that_the_cell_does_not_see_may_not_be_claimed_and_all_that_it_sees_must_be(
+    run: Path, data: DataSet
+) -> None:
+    def short(origin: Origin) -> Origin:
+        first, *others = origin.boxes
+        return replace(origin, boxes=(first._replace(y1=first.y1 - 1), *others))
+
+    result = audited(run, data, with_origin(PixPNet.load(run), 2, short))
+    assert failures(result) == ["every region is the exact field of its cell"]
+    assert result.grounding.failed == (2,)
+
+
+def test_a_region_that_lies_elsewhere_in_the_file_is_found(run: Path, data: DataSet) -> None:
+    moved = (1.0, 0.0, 5.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
+    result = audited(run, data, with_origin(PixPNet.load(run), 2, lambda origin: replace(origin, to_source=moved)))
+    assert failures(result) == ["every region lies where it says in the image file"]
+
+
+def test_a_model_without_origins_is_not_grounded(run: Path, data: DataSet) -> None:
+    model = PixPNet.load(run)
+    model.origins = None
+    assert audited(run, data, model).grounding.verdict == "fails"
+
+
+def test_the_mean_field_is_held_against_the_threshold(run: Path, data: DataSet) -> None:
+    model = PixPNet.load(run)
+    counted = torch.stack([model.field.mask(row, col).double().mean() for row in range(4) for col in range(4)]).mean()
+    result = audited(run, data, model, threshold=float(counted) + 1e-9)
+    assert result.localisation.verdict == "holds"
+    assert result.localisation.mean_field == pytest.approx(float(counted))
+    result = audited(run, data, model, threshold=float(counted) - 1e-6)
+    assert result.localisation.verdict == result.verdict == "fails"
+    assert result.grounding.verdict == "holds"
+
+
+@pytest.mark.parametrize("threshold", [0.0, -1.0, 75.0])
+def test_a_threshold_is_a_share(run: Path, threshold: float) -> None:
+    with pytest.raises(ValueError, match="share"):
+        audited(run, None, threshold=threshold)
+
+
+def test_fields_that_are_not_those_of_the_network_are_found_by_the_probe(run: Path) -> None:
+    model = PixPNet.load(run)
+    narrow = receptive_fields(nn.Conv2d(3, 8, 3, stride=8, padding=1), (3, 32, 32))[""]
+    assert narrow.shape[-2:] == model.field.shape[-2:]
+    model._fields[32, 32] = narrow
+    result = audit(run, model, None, pixels=6)
+    assert result.localisation.mean_field < 0.02
+    assert "the fields are those of this network" in failures(result)
+    assert result.localisation.disagreements > 0
+
+
+def test_logits_that_are_not_the_sum_that_the_head_claims_are_found(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = PixPNet.load(run)
+    weights = model.head.weights()
+    monkeypatch.setattr(model.head, "weights", lambda: 1.001 * weights)
+    result = audited(run, None, model)
+    assert result.reasoning.verdict == "fails"
+    assert result.reasoning.largest_error == pytest.approx(0.001, rel=1e-2)
+
+
+def test_without_the_data_set_what_can_be_checked_is_checked(run: Path) -> None:
+    result = audited(run, None)
+    assert result.verdict == "not checked"
+    assert result.grounding.verdict == result.conduct.verdict == "not checked"
+    assert result.localisation.verdict == result.reasoning.verdict == "holds"
+    model = with_origin(PixPNet.load(run), 0, lambda origin: replace(origin, boxes=()))
+    assert audited(run, None, model).verdict == "fails"
+
+
+def add_opening(run: Path, **changes: object) -> None:
+    lines = (run / "openings.jsonl").read_text().splitlines()
+    line = {key: value for key, value in {**json.loads(lines[0]), **changes}.items() if value is not None}
+    (run / "openings.jsonl").write_text("\n".join([*lines, json.dumps(line)]) + "\n")
+
+
+def test_a_test_split_that_was_opened_for_another_model_was_opened_too_early(run: Path, data: DataSet) -> None:
+    add_opening(run, model="0" * 32, reason="a look in between")
+    result = audited(run, data)
+    assert failures(result) == ["the test split stayed closed until the model was fixed"]
+    assert result.conduct.early == 1
+    assert "a look in between" in result.conduct.findings[-1].evidence
+
+
+def test_a_model_that_was_changed_after_the_opening_is_found(run: Path, data: DataSet) -> None:
+    model = PixPNet.load(run)
+    model.add_on[0].bias.data[0] += 1e-7
+    model.save(run / "model.safetensors")
+    assert "the test split stayed closed until the model was fixed" in failures(audited(run, data))
+
+
+@pytest.mark.parametrize(("time", "early"), [("2001-02-03T04:05:06+00:00", 1), ("2100-01-01T00:00:00+00:00", 0)])
+def test_openings_without_a_fingerprint_are_judged_by_time(run: Path, data: DataSet, time: str, early: int) -> None:
+    os.utime(run / "model.safetensors", (1.7e9, 1.7e9))  # in 2023
+    add_opening(run, model=None, time=time)
+    result = audited(run, data)
+    assert result.conduct.early == early
+    assert result.conduct.verdict == ("fails" if early else "holds")
+
+
+def test_an_unfinished_run_whose_test_split_was_opened_fails(run: Path, data: DataSet) -> None:
+    (run / "metrics.json").unlink()
+    assert failures(audited(run, data)) == ["the test split stayed closed until the model was fixed"]
+    (run / "openings.jsonl").unlink()
+    result = audited(run, data)
+    assert result.verdict == "not checked"
+    assert result.conduct.metrics is None
+
+
+def test_validation_images_that_are_not_those_of_the_data_set_are_found(run: Path, data: DataSet) -> None:
+    metrics = json.loads((run / "metrics.json").read_text())
+    metrics["validation"]["images"] = 8
+    (run / "metrics.json").write_text(json.dumps(metrics))
+    assert failures(audited(run, data)) == ["the model was chosen on a validation split of its own"]
+
+
+def test_validation_images_that_were_also_learnt_from_are_found(run: Path, data: DataSet) -> None:
+    both = replace(data, train=(*data.train, data.val[0]))
+    assert "the model was chosen on a validation split of its own" in failures(audited(run, both))
+
+
+def test_damaged_records_are_errors_and_not_verdicts(run: Path) -> None:
+    (run / "openings.jsonl").write_text("{}\n")
+    with pytest.raises(RunError, match=r"openings\.jsonl is damaged"):
+        audited(run, None)
+
+
+def test_a_model_in_training_mode_is_refused(run: Path) -> None:
+    with pytest.raises(ValueError, match="eval"):
+        audited(run, None, PixPNet.load(run).train())
+
+
+def test_an_opening_carries_the_fingerprint_of_the_model(run: Path) -> None:
+    (opening,) = Run(run).read_openings()
+    assert opening.model == Run(run).fingerprint() != "none"
+    (run / "model.safetensors").unlink()
+    assert Run(run).fingerprint() == "none"

@@ -1,0 +1,266 @@
+"""Background, duplicates, coverage and the cost of replacement, counted by hand."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from pixpnet.box import Box
+from pixpnet.data import DrawnBirds, preprocess
+from pixpnet.data.drawn import birds_catalogue
+from pixpnet.metrics import accuracy_lost_at_replacement, explanation_size, prototype_health
+from pixpnet.metrics.health.background import background
+from pixpnet.metrics.health.duplicates import duplicates, near_vectors
+from pixpnet.metrics.health.patches import object_share, patches
+from pixpnet.metrics.health.replacement_cost import difference
+from pixpnet.records import from_plain, to_plain
+from pixpnet.training import Run, RunError
+from tests.metrics.part_toys import (
+    BLACK,
+    BLUE,
+    BOTTOM_LEFT,
+    BOTTOM_RIGHT,
+    IDENTITY,
+    RED,
+    TOP_LEFT,
+    TOP_RIGHT,
+    WHITE,
+    YELLOW,
+    data_of,
+    finder,
+    origin,
+    picture,
+)
+
+
+def nothing() -> None:
+    pass
+
+
+# Beak at the top left, tail at the top right; in "cold" the tail is hidden.
+WARM = picture(((RED, YELLOW), (BLACK, BLACK)), [(2, 2), (6, 2)], 0, "warm")
+COLD = picture(((BLUE, WHITE), (BLACK, BLACK)), [(2, 2), None], 1, "cold")
+BLIND = picture(((BLUE, WHITE), (BLACK, BLACK)), [None, None], 1, "blind")
+
+
+def test_where_only_points_are_known_background_is_a_region_without_a_visible_part() -> None:
+    model = finder()
+    # Beak; nothing; nothing (the hidden tail does not count); in an image that shows nothing.
+    places = [("warm", TOP_LEFT), ("warm", BOTTOM_LEFT), ("cold", TOP_RIGHT), ("blind", TOP_LEFT)]
+    model.origins = tuple(origin(number, *place) for number, place in enumerate(places))
+    found = prototype_health(model, data_of([WARM, COLD, BLIND])).background
+    assert found.known_by == "keypoints"
+    assert found.share is not None
+    assert found.share.mean == 2 / 3
+    assert found.prototypes == (1, 2)
+    assert found.undefined == 1
+    assert found.object_share is None
+
+
+def test_where_masks_are_known_background_is_too_few_pixels_of_the_object() -> None:
+    masks = torch.zeros(2, 8, 8, dtype=torch.bool)
+    masks[0, 0, 0:2] = True  # 2 of the 16 pixels of the top left square
+    masks[1, 0:4, 4:8] = True  # all of the top right
+    masks[1, 4, 0] = True  # 1 of 16 of the bottom left
+    masked = picture(((RED, YELLOW), (BLACK, BLACK)), [(2, 2), (6, 2)], 0, "warm", masks)
+    model = finder()
+    regions = [TOP_LEFT, TOP_RIGHT, BOTTOM_LEFT, BOTTOM_RIGHT]
+    model.origins = tuple(origin(number, "warm", region) for number, region in enumerate(regions))
+    data = data_of([masked])
+    found = prototype_health(model, data).background
+    assert found.known_by == "masks"
+    assert found.object_share is not None
+    assert found.object_share.mean == (2 / 16 + 1 + 1 / 16 + 0) / 4
+    # By the tenth: 1/16 and 0 are too few. By the half: 2/16 as well.
+    assert found.prototypes == (2, 3)
+    assert prototype_health(model, data, least_object=0.5).background.prototypes == (0, 2, 3)
+
+
+def test_the_object_is_counted_once_where_parts_overlap_and_boxes_add_up() -> None:
+    shown = torch.zeros(4, 4, dtype=torch.bool)
+    shown[0] = True
+    assert object_share((Box(0, 0, 1, 2), Box(2, 0, 3, 2)), shown) == 0.5
+    assert object_share((), shown) is None
+
+
+def test_a_prototype_about_which_nothing_is_known_is_undefined() -> None:
+    model = finder()
+    # An empty region, and an image that the data set does not have.
+    model.origins = (origin(0, "warm", ()), origin(1, "gone", TOP_LEFT), *(origin(n, "warm", TOP_LEFT) for n in (2, 3)))
+    found = prototype_health(model, data_of([WARM]))
+    assert found.background.undefined == 2
+    assert found.background.share is not None
+    assert found.background.share.mean == 0
+    model.origins = None
+    unknown = prototype_health(model, data_of([WARM]))
+    assert (unknown.background.share, unknown.background.undefined, unknown.background.known_by) == (None, 4, "nothing")
+    assert (unknown.coverage.share, unknown.coverage.undefined) == (None, 2)
+    assert unknown.duplicates.within.same_image is None
+    assert unknown.duplicates.undefined == 4
+
+
+def test_a_data_set_without_parts_says_nothing_about_background() -> None:
+    model = finder()
+    model.origins = tuple(origin(number, "plain", TOP_LEFT) for number in range(4))
+    plain = picture(((RED, YELLOW), (BLACK, BLACK)), [], 0, "plain")
+    found = prototype_health(model, data_of([plain], point_parts=()))
+    assert (found.background.share, found.background.undefined) == (None, 4)
+    assert found.coverage.share is None
+
+
+def test_an_image_that_is_cut_otherwise_now_is_refused() -> None:
+    model = finder()
+    moved = (1.0, 0.0, 3.0, *IDENTITY[3:])
+    model.origins = tuple(origin(number, "warm", TOP_LEFT, moved) for number in range(4))
+    with pytest.raises(ValueError, match="not cut and scaled as it was"):
+        prototype_health(model, data_of([WARM]))
+
+
+def test_drawn_birds_have_masks() -> None:
+    catalogue = birds_catalogue(DrawnBirds(train=24, test=0))
+    bird = catalogue.reader(catalogue.entries[0])
+    shown = preprocess(bird, catalogue.preprocessing)
+    assert shown.masks is not None
+    assert shown.box is not None
+    y0, x0, y1, x1 = shown.box
+    # The box is around the bird: nothing of it is outside, and something inside.
+    inside = object_share((shown.box,), shown.masks.any(dim=0))
+    assert inside is not None
+    assert inside > 0.1
+    outside = (Box(0, 0, y0, 96), Box(y1, 0, 96, 96), Box(y0, 0, y1, x0), Box(y0, x1, y1, 96))
+    assert object_share(tuple(box for box in outside if box.y0 < box.y1 and box.x0 < box.x1), shown.masks.any(0)) == 0
+
+
+# Coverage -----------------------------------------------------------------------------------------------------
+
+
+def test_a_part_is_covered_by_one_prototype_of_the_class() -> None:
+    model = finder()
+    places = [("warm", TOP_LEFT), ("warm", BOTTOM_LEFT), ("cold", TOP_LEFT), ("cold", TOP_LEFT)]
+    model.origins = tuple(origin(number, *place) for number, place in enumerate(places))
+    found = prototype_health(model, data_of([WARM, COLD])).coverage
+    # Warm shows beak and tail, and the beak is covered. Cold shows the beak only, and covers it.
+    assert [(each.visible, each.covered) for each in found.classes] == [((0, 1), (0,)), ((0,), (0,))]
+    assert found.share is not None
+    assert found.share.mean == 0.75
+    assert (found.share.low, found.share.high) == (0.5, 1.0)
+    assert found.undefined == 0
+
+
+def test_a_class_that_shows_no_part_is_undefined() -> None:
+    model = finder()
+    places = [("warm", TOP_LEFT), ("warm", TOP_RIGHT), ("blind", TOP_LEFT), ("blind", TOP_LEFT)]
+    model.origins = tuple(origin(number, *place) for number, place in enumerate(places))
+    found = prototype_health(model, data_of([WARM, BLIND])).coverage
+    assert found.undefined == 1
+    assert found.share is not None
+    assert (found.share.mean, found.share.count) == (1.0, 1)
+
+
+# Duplicates ---------------------------------------------------------------------------------------------------
+
+
+def test_twins_are_found_in_the_class_and_across() -> None:
+    model = finder()
+    # Class 0: one image, two regions. Class 1: one of its two prototypes is the very patch that prototype 0 is.
+    places = [("a", TOP_LEFT), ("a", TOP_RIGHT), ("a", TOP_LEFT), ("b", TOP_LEFT)]
+    model.origins = tuple(origin(number, *place) for number, place in enumerate(places))
+    found = duplicates(model)
+    means = [
+        estimate and estimate.mean
+        for twins in (found.within, found.across)
+        for estimate in (twins.same_image, twins.same_region, twins.near_vector)
+    ]
+    # Within: 0 and 1 share an image, none a region. Across: 0 and 2, 1 and 2 share an image; 0 and 2 a region.
+    assert means == [0.5, 0.0, 0.0, 0.75, 0.5, 0.0]
+
+
+def test_nearly_the_same_vector_is_within_the_tolerance_of_its_length() -> None:
+    model = finder()
+    with torch.no_grad():
+        model.prototypes.copy_(
+            torch.tensor([[3.0, 4.0, 0.0], [3.0, 4.0, 0.04], [0.0, 0.0, 1.0], [3.0, 4.0, 0.06]])[:, :, None, None]
+        )
+    # The longest is 5, so 1 % is 0.05: 0.04 and 0.02 apart are near, 0.06 is not.
+    near = near_vectors(model, tolerance=0.01)
+    assert near.fill_diagonal_(False).nonzero().tolist() == [[0, 1], [1, 0], [1, 3], [3, 1]]
+    found = duplicates(model, tolerance=0.01)
+    assert found.within.near_vector is not None
+    assert found.across.near_vector is not None
+    assert (found.within.near_vector.mean, found.across.near_vector.mean) == (0.5, 0.5)
+
+
+@pytest.mark.parametrize(("distance", "same"), [("cosine", True), ("squared_l2", False)])
+def test_length_matters_only_to_a_distance_that_sees_it(distance: str, same: bool) -> None:
+    model = finder(distance=distance)
+    with torch.no_grad():
+        model.prototypes[1] = 2 * model.prototypes[0]
+    assert bool(near_vectors(model)[0, 1]) is same
+
+
+# The rest -----------------------------------------------------------------------------------------------------
+
+
+def judgement(right: int, images: int) -> dict[str, object]:
+    return {"accuracy": right / images, "images": images}
+
+
+def test_the_cost_of_replacement_is_read_from_the_run(tmp_path: Path) -> None:
+    figures = {
+        "validation_before": judgement(27, 36),
+        "validation": judgement(18, 36),
+        "test_before": judgement(80, 100),
+        "test": judgement(90, 100),
+    }
+    (tmp_path / "metrics.json").write_text(json.dumps(figures))
+    found = accuracy_lost_at_replacement(Run(tmp_path))
+    assert (found.validation.mean, found.validation.count) == (0.25, 36)
+    assert found.test is not None
+    assert found.test.mean == pytest.approx(-0.1)
+    (tmp_path / "metrics.json").write_text(json.dumps({**figures, "test": None, "test_before": None}))
+    assert accuracy_lost_at_replacement(Run(tmp_path)).test is None
+    (tmp_path / "metrics.json").write_text("{}")
+    with pytest.raises(RunError, match="damaged"):
+        accuracy_lost_at_replacement(Run(tmp_path))
+
+
+def test_the_interval_of_a_difference_is_newcombes() -> None:
+    # Newcombe, Statistics in Medicine 17 (1998), table II: examples (a) 56/70 - 48/80 and (b) 9/10 - 3/10, method 10.
+    for counts, low, high in (((56, 70, 48, 80), 0.0524, 0.3339), ((9, 10, 3, 10), 0.1705, 0.8090)):
+        found = difference(*counts)
+        assert (found.low, found.high) == (pytest.approx(low, abs=1e-4), pytest.approx(high, abs=1e-4))
+
+
+def test_a_whole_checkup_goes_to_plain_values_and_back_and_tells_how_far_it_is(tmp_path: Path) -> None:
+    model = finder()
+    model.origins = tuple(origin(number, ("warm", "cold")[number // 2], TOP_LEFT) for number in range(4))
+    told: list[tuple[int, int]] = []
+    again = picture(((RED, YELLOW), (BLACK, BLACK)), [(2, 2), (6, 2)], 0, "again")
+    data = data_of([WARM, COLD], [again])
+    found = prototype_health(model, data, progress=lambda done, total: told.append((done, total)))
+    assert told == [(1, 3), (2, 3), (3, 3)]
+    assert found.count == 4
+    assert found.replacement is None
+    assert found.deciding.images == 1
+    assert from_plain(type(found), to_plain(found)) == found
+    assert not model.training
+
+
+def test_the_test_split_is_no_place_to_look() -> None:
+    with pytest.raises(ValueError, match="'val' or 'train'"):
+        prototype_health(finder(), data_of([WARM]), "test")
+
+
+def test_patches_come_in_the_order_of_prototypes() -> None:
+    model = finder()
+    model.origins = tuple(origin(number, ("warm", "cold")[number % 2], TOP_LEFT) for number in range(4))
+    found = patches(model, data_of([WARM, COLD]), nothing)
+    assert [patch.prototype for patch in found] == [0, 1, 2, 3]
+    assert background(found, 4).undefined == 0
+
+
+def test_explanation_size_is_one_of_the_metrics() -> None:
+    # Two prototypes for each of two classes: two scores; or a score and a weight for each, and for all four.
+    assert explanation_size(finder()) == (2, 2)
+    assert explanation_size(finder(head="linear")) == (4, 8)

@@ -1,0 +1,294 @@
+"""The suite: the same as its parts, whether it was stopped or not; and runs side by side."""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from pixpnet.data.loader import PlainSamples
+from pixpnet.mapping import MAPPINGS
+from pixpnet.mapping.relevance.errors import UnsupportedRelevance
+from pixpnet.metrics.bootstrap import Estimate
+from pixpnet.metrics.ordering import Curve, relevance_ordering
+from pixpnet.metrics.suite import Settings, Table, compare, group_tables, measure, read_table, spread
+from pixpnet.metrics.suite import measuring as suite
+from pixpnet.metrics.suite.band import GRID, mean_band, on_grid
+from pixpnet.metrics.suite.keeping import Kept
+from pixpnet.model import PixPNet
+from pixpnet.records import to_plain
+from pixpnet.training import Run, open_run_data
+from tests.training.conftest import Trained
+
+FEW = Settings(mappings=("field", "random"), samples=3, prototypes=2, split="val")
+
+
+@pytest.fixture
+def run(trained: Trained, tmp_path: Path) -> Path:
+    """A copy to which results may be added."""
+    return Path(shutil.copytree(trained.path, tmp_path / "run"))
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The samples for which something was computed, one for each mapping."""
+    made: list[str] = []
+    order_sample = suite.order_sample
+
+    def counted(curves: Any, sample: Any, *others: Any) -> Any:
+        made.append(sample.id)
+        return order_sample(curves, sample, *others)
+
+    monkeypatch.setattr(suite, "order_sample", counted)
+    return made
+
+
+def stop_after(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    order_sample, done = suite.order_sample, iter(range(count))
+
+    def stopping(*words: Any) -> Any:
+        if next(done, None) is None:
+            raise KeyboardInterrupt
+        return order_sample(*words)
+
+    monkeypatch.setattr(suite, "order_sample", stopping)
+
+
+def test_the_table_says_what_the_ordering_test_says_about_the_same_draws(run: Path, trained: Trained) -> None:
+    table = measure(run, FEW).table
+    model, data = PixPNet.load(run), open_run_data(trained.config)
+    samples = PlainSamples(data.val, data.reader, model.preprocessing)
+    for row in table.rows:
+        direct = relevance_ordering(model, samples, MAPPINGS[row.mapping], sample_count=3, prototypes_per_sample=2)
+        assert (row.area, row.recovery, row.undefined) == (direct.area, direct.recovery, direct.undefined)
+        assert row.pairs == len(direct.pairs) == 6
+        assert row.curve is not None
+        assert row.curve.mean[-1] == pytest.approx(1)
+        assert row.curve.mean[0] == 0
+    assert table.accuracy.share == trained.metrics.validation.accuracy
+    assert table.mean_field == trained.metrics.mean_field
+    assert table.samples == 3
+
+
+@pytest.mark.parametrize("done", [0, 1, 3, 5])
+def test_stopped_and_gone_on_is_the_same_as_not_stopped(run: Path, tmp_path: Path, calls: list[str], done: int) -> None:
+    whole = measure(run, FEW, out=tmp_path / "whole").table
+    assert len(calls) == 6
+    with pytest.MonkeyPatch.context() as patch:
+        stop_after(done, patch)
+        with pytest.raises(KeyboardInterrupt):
+            measure(run, FEW)
+    assert not (run / "measure" / "table.json").exists()
+    calls.clear()
+    assert measure(run, FEW).table == whole
+    assert len(calls) == 6 - done
+    calls.clear()
+    assert measure(run, FEW).table == read_table(run) == whole
+    assert calls == []
+
+
+def test_a_line_that_was_cut_off_is_measured_again(run: Path, calls: list[str]) -> None:
+    measured = measure(run, FEW)
+    text = measured.results.read_text()
+    measured.results.write_text(text[: text.rstrip("\n").rfind("\n") + 20])
+    calls.clear()
+    assert measure(run, FEW).table == measured.table
+    assert len(calls) == 1
+    assert measured.results.read_text() == text
+
+
+def test_more_samples_and_mappings_reuse_what_is_there(run: Path, calls: list[str]) -> None:
+    first = measure(run, FEW)
+    calls.clear()
+    more = measure(run, replace(FEW, samples=4, mappings=("field", "random", "upsampling")))
+    assert more.results == first.results
+    assert len(calls) == 4 + 2  # upsampling for all four, the two others for the new one
+    assert [row.pairs for row in more.table.rows] == [8, 8, 8]
+
+
+@pytest.mark.parametrize("change", [{"seed": 1}, {"prototypes": 1}])
+def test_another_way_of_measuring_is_kept_apart(run: Path, change: dict[str, Any]) -> None:
+    small = replace(FEW, samples=1, mappings=("random",))
+    assert measure(run, small).results != measure(run, replace(small, **change)).results
+
+
+def test_another_model_is_kept_apart(run: Path, calls: list[str]) -> None:
+    first = measure(run, FEW)
+    model = PixPNet.load(run)
+    model.add_on[0].bias.data[0] += 0.5
+    model.save(run / "model.safetensors")
+    calls.clear()
+    second = measure(run, FEW)
+    assert first.results != second.results
+    assert first.table.model != second.table.model
+    assert len(calls) == 6
+
+
+def test_two_processes_do_not_write_to_one_file(tmp_path: Path) -> None:
+    with Kept(tmp_path, {"a": 1}), pytest.raises(ValueError, match="another process"), Kept(tmp_path, {"a": 1}):
+        pass
+    with Kept(tmp_path, {"a": 2}), Kept(tmp_path, {"a": 1}):
+        pass
+
+
+def test_damaged_results_are_refused(run: Path) -> None:
+    measured = measure(run, FEW)
+    lines = measured.results.read_text().splitlines()
+    measured.results.write_text("\n".join([lines[0], "{}", *lines[2:]]) + "\n")
+    with pytest.raises(ValueError, match="delete it"):
+        measure(run, FEW)
+
+
+def test_test_images_are_opened_on_record_and_validation_images_are_not(run: Path) -> None:
+    measure(run, FEW)
+    assert len(Run(run).read_openings()) == 1
+    table = measure(run, replace(FEW, split="test")).table
+    _, opening = Run(run).read_openings()
+    assert opening.reason == "pixpnet measure: field, random on 3 samples"
+    assert opening.model == table.model
+    assert table.accuracy.images == 12
+
+
+def test_a_run_that_is_not_finished_is_refused(run: Path) -> None:
+    (run / "metrics.json").unlink()
+    with pytest.raises(ValueError, match="not finished"):
+        measure(run)
+    assert len(Run(run).read_openings()) == 1
+
+
+def test_accuracy_on_test_is_judged_where_training_did_not(run: Path, trained: Trained) -> None:
+    metrics = json.loads((run / "metrics.json").read_text())
+    metrics["test"] = None
+    (run / "metrics.json").write_text(json.dumps(metrics))
+    assert trained.metrics.test is not None
+    for _ in range(2):
+        table = measure(run, replace(FEW, split="test", samples=1)).table
+        assert table.accuracy.share == trained.metrics.test.accuracy
+
+
+def test_without_parts_there_is_no_consistency_and_the_reason_is_said(run: Path) -> None:
+    for row in measure(run, FEW).table.rows:
+        assert row.consistency is row.stability is row.parts_undefined is None
+        assert "no annotated parts" in row.notes[0]
+
+
+def test_a_mapping_that_cannot_be_made_leaves_the_others_measured(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(scene: object) -> None:
+        raise UnsupportedRelevance("no rule for aten.foo")
+
+    monkeypatch.setattr(suite, "MAPPINGS", {**MAPPINGS, "prp": refuses})
+    field, prp = measure(run, replace(FEW, mappings=("field", "prp"))).table.rows
+    assert field.pairs == 6
+    assert (prp.pairs, prp.area, prp.recovery, prp.curve) == (0, None, None, None)
+    assert "no rule for aten.foo" in prp.notes[0]
+
+
+def test_parts_are_scored_on_the_drawn_images_once(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, int, int]] = []
+
+    class Scores:
+        consistency, stability = Estimate(0.5, 0.25, 0.75, 6, 3), None
+        undefined, samples = 2, 5
+
+    def scored(model: Any, samples: Any, point_parts: Any, mapping: str, **how: Any) -> type[Scores]:
+        asked.append((mapping, len(samples), how["window_side"]))
+        return Scores
+
+    def with_parts(*words: Any) -> Any:
+        return replace(open_run_data(*words), point_parts=(0, 1), part_names=("beak", "tail"))
+
+    monkeypatch.setattr(suite, "consistency_and_stability", scored)
+    monkeypatch.setattr(suite, "open_run_data", with_parts)
+    how = replace(FEW, samples=1, part_samples=5, mappings=("field", "prp"))
+    for _ in range(2):
+        table = measure(run, how).table
+        field, prp = table.rows
+        assert field.consistency == Scores.consistency
+        assert (field.stability, field.parts_undefined) == (None, 2)
+        assert prp.consistency is None
+        assert "no region of its own" in prp.notes[0]
+        assert table.part_samples == 5
+    assert asked == [("field", 5, 10)]  # 72 x 32 / 224
+    measure(run, replace(how, part_samples=None))
+    assert asked[1:] == [("field", 9, 10)]
+
+
+@pytest.mark.parametrize(
+    "change", [{"mappings": ("feeld",)}, {"mappings": ()}, {"mappings": ("field", "field")}, {"samples": 0}]
+)
+def test_impossible_settings_are_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"mapping|at least"):
+        Settings(**change)
+
+
+def test_a_curve_that_does_not_rise_has_no_place_in_the_mean() -> None:
+    flat = Curve(torch.tensor([0.0, 1.0], dtype=torch.float64), torch.tensor([2.0, 2.0], dtype=torch.float64))
+    assert on_grid(flat) is None
+    assert mean_band([], [], seed=0) is None
+
+
+def test_a_band_counts_every_curve_once_and_draws_whole_samples() -> None:
+    # On paper: sample a has three curves of 0, sample b one curve of 1. All a: 0; all b: 1; one of each: 1/4.
+    curves = [[0.0] * len(GRID)] * 3 + [[1.0] * len(GRID)]
+    band = mean_band(curves, ["a", "a", "a", "b"], seed=3, level=0.9)
+    assert band is not None and band.low is not None and band.high is not None
+    assert (band.mean[5], band.low[5], band.high[5]) == (0.25, 0.0, 1.0)
+    alone = mean_band(curves[:3], ["a", "a", "a"], seed=3)
+    assert alone is not None and alone.low is alone.high is None
+
+
+@pytest.fixture
+def tables(run: Path) -> Callable[..., Table]:
+    table = measure(run, replace(FEW, samples=1)).table
+
+    def changed(seed: int, epochs: int = 3, **settings: Any) -> Table:
+        how = replace(table.config.optimisation, epochs=epochs)
+        return replace(
+            table,
+            model=f"{seed}",
+            config=replace(table.config, seed=seed, optimisation=how, workers=seed),
+            settings=replace(table.settings, **settings),
+        )
+
+    return changed
+
+
+def test_runs_that_differ_in_the_seed_alone_are_one_group(tables: Callable[..., Table]) -> None:
+    groups = group_tables([tables(0), tables(1, epochs=4), tables(2), tables(3, samples=9)])
+    assert [group.seeds for group in groups] == [(0, 2), (1,), (3,)]
+
+
+def test_deviation_is_that_of_a_sample_and_what_is_undefined_is_counted() -> None:
+    found = spread([0.2, None, 0.4, 0.6])
+    assert found is not None
+    assert (found.mean, found.deviation) == (pytest.approx(0.4), pytest.approx(0.2))
+    assert (found.values, found.undefined) == (3, 1)
+    assert spread([None, None]) is None
+
+
+def test_a_run_whose_model_was_changed_since_is_not_compared(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="not measured"):
+        compare([run])
+    measure(run, replace(FEW, samples=1))
+    assert compare([run])[0].seeds == (0,)
+    with pytest.raises(ValueError, match="twice"):
+        compare([run, run / "measure"])
+    model = PixPNet.load(run)
+    model.add_on[0].bias.data[0] += 0.5
+    model.save(run / "model.safetensors")
+    with pytest.raises(ValueError, match="not the one that was measured"):
+        compare([run])
+
+
+def test_a_table_reads_back_and_a_damaged_one_is_refused(run: Path) -> None:
+    table = measure(run, replace(FEW, samples=1)).table
+    assert read_table(run) == read_table(run / "measure") == table
+    plain = to_plain(table)
+    plain["mean_field"] = "large"
+    (run / "measure" / "table.json").write_text(json.dumps(plain))
+    with pytest.raises(ValueError, match="mean_field"):
+        read_table(run)

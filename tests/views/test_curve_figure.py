@@ -1,0 +1,97 @@
+"""The figure of curves: readable whatever was measured."""
+
+from dataclasses import replace
+
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from pixpnet.config import RunConfig
+from pixpnet.metrics.bootstrap import Estimate
+from pixpnet.metrics.suite import Accuracy, MappingRow, Settings, Table
+from pixpnet.metrics.suite.band import GRID, mean_band
+from pixpnet.views.curve_figure import curve_figure
+from tests.views.test_figures import LONG, assert_readable, said
+
+ALL = ("field", "field_flat", "upsampling", "prp", "random")
+
+
+def row(mapping: str, power: float, undefined: int = 2) -> MappingRow:
+    curves = [[fraction**power for fraction in GRID], [min(1.0, 3 * fraction) for fraction in GRID]]
+    return MappingRow(
+        mapping=mapping,
+        consistency=None,
+        stability=None,
+        parts_undefined=None,
+        area=Estimate(0.93, 0.9, 0.96, 12, 5),
+        recovery=Estimate(0.19, None, None, 12, 1),
+        pairs=14,
+        undefined=undefined,
+        curve=mean_band(curves, ["a", "b"], seed=0),
+        method="stepped",
+        notes=(),
+    )
+
+
+def table(mappings: tuple[str, ...] = ALL, mean_field: float = 0.285, name: str = "small-61") -> Table:
+    rows = tuple(row(mapping, 0.2 + 0.3 * place) for place, mapping in enumerate(mappings))
+    return Table(
+        run="runs/birds",
+        model="0",
+        backbone=name,
+        data="drawn birds",
+        config=RunConfig(),
+        settings=Settings(mappings=mappings),
+        accuracy=Accuracy(0.9, 0.8, 0.95, 600),
+        mean_field=mean_field,
+        prototypes=120,
+        samples=5,
+        part_samples=600,
+        window=31,
+        rows=rows,
+    )
+
+
+def dashed(figure: Figure) -> list[float]:
+    """Where vertical lines stand."""
+    lines = [line for line in figure.axes[1].lines if len(set(line.get_xdata())) == 1 and line.is_dashed()]
+    return [float(line.get_xdata()[0]) for line in lines]
+
+
+@pytest.mark.parametrize("mean_field", [0.004, 0.285, 0.6, 0.61, 1.0])
+@pytest.mark.parametrize("mappings", [ALL, ("field",)])
+@pytest.mark.parametrize("name", ["small-61", LONG])
+def test_no_words_overlap_and_the_mean_field_is_a_dashed_line(
+    mean_field: float, mappings: tuple[str, ...], name: str
+) -> None:
+    figure = curve_figure(table(mappings, mean_field, name))
+    FigureCanvasAgg(figure).draw()  # labels of axes find their places now
+    assert_readable(figure)
+    assert dashed(figure) == [pytest.approx(100 * mean_field)]
+    assert f"mean field {mean_field:.1%}" in said(figure)
+
+
+def test_no_two_mappings_share_colour_or_dashes() -> None:
+    lines = curve_figure(table()).axes[1].lines[: len(ALL)]
+    assert len({line.get_color() for line in lines}) == len(ALL)
+    assert len({str(line._dash_pattern) for line in lines}) == len(ALL)
+
+
+def test_numbers_stand_beside_the_curves_and_what_is_undefined_is_a_dash_with_its_count() -> None:
+    given = table(("field", "prp"))
+    empty = replace(given.rows[1], area=None, recovery=None, curve=None, pairs=0, undefined=0)
+    words = said(curve_figure(replace(given, rows=(given.rows[0], empty)))).split("\n")
+    assert "AUSC 0.93 (0.90 to 0.96)" in words
+    assert "%2R 19.0" in words
+    assert "2 of 14 curves do not rise" in words
+    assert "AUSC –" in words
+    assert "not possible for this network" in words
+
+
+def test_the_plot_leaves_room_for_curves_above_1() -> None:
+    given = table(("field",))
+    curve = given.rows[0].curve
+    assert curve is not None
+    high = replace(curve, mean=tuple(1.5 * value for value in curve.mean))
+    figure = curve_figure(replace(given, rows=(replace(given.rows[0], curve=high),)))
+    assert figure.axes[1].get_ylim()[1] > 1.5

@@ -36,7 +36,8 @@ def test_a_run_leaves_the_files_it_promises(trained: Trained) -> None:
     }
     assert not list(trained.path.rglob("*.part"))
     assert read_config(trained.path / "config.yaml") == trained.config
-    assert {path.name for path in (trained.path / "prototypes").iterdir()} == {f"{k}.png" for k in range(6)}
+    pictures = {f"{k}.{kind}" for k in range(6) for kind in ("png", "jpg")}
+    assert {path.name for path in (trained.path / "prototypes").iterdir()} == pictures
 
 
 def test_the_log_has_a_line_for_each_epoch_and_every_column(trained: Trained) -> None:

@@ -122,6 +122,8 @@ def interrupted(words: list[str], step: int, answer: str) -> None:
     """The command line, stopped with Ctrl-C in a step."""
     from pixpnet.cli import main
 
+    # Tests that a shell runs in the background inherit that Ctrl-C is ignored; a person at a terminal does not.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     before_call(Fitting, "training_step", step, lambda: die(signal.SIGINT))
     with Path(answer).open("w") as file, contextlib.redirect_stderr(file):
         code = main(words)

@@ -9,8 +9,6 @@ of 2000 prototypes take on top of what was there, in a process of its own; 401 M
 
 import argparse
 import os
-import statistics
-import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -27,6 +25,7 @@ from pixpnet.data import Preprocessing
 from pixpnet.mapping import MAPPINGS, scene
 from pixpnet.model import Backbone, PixPNet
 from pixpnet.recipe import Architecture
+from side_by_side import ratios
 
 SIZE = 224
 LIMITS = {("vgg11", "maxpool4"): 0.03, ("vgg16", "maxpool5"): 0.03, ("resnet18", "layer3"): 0.08}
@@ -40,23 +39,6 @@ def network(name: str, layer: str, classes: int) -> PixPNet:
     backbone = Backbone(zoo.build(name), layer, (SIZE, SIZE))
     names = [str(label) for label in range(classes)]
     return PixPNet(backbone, Architecture(), names, Preprocessing().scaled_to(SIZE)).eval()
-
-
-def ratios(contestants: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Median time of each, over that of the first within the same round."""
-    for work in contestants.values():
-        work()
-    taken: dict[str, list[float]] = {name: [] for name in contestants}
-    for _ in range(rounds):
-        for name, work in contestants.items():
-            start = time.process_time()
-            work()
-            taken[name].append(time.process_time() - start)
-    first = taken[next(iter(contestants))]
-    return {
-        name: statistics.median(mine / base for mine, base in zip(times, first, strict=True))
-        for name, times in taken.items()
-    }
 
 
 def costs(name: str, layer: str, rounds: int) -> dict[str, float]:

@@ -9,8 +9,6 @@ is taken as it comes (EpsilonPlus, from the embedding of one cell), with its can
 
 import argparse
 import os
-import statistics
-import time
 import warnings
 from collections.abc import Callable
 
@@ -31,6 +29,7 @@ from pixpnet.mapping.relevance import prp
 from pixpnet.mapping.scene import scene
 from pixpnet.model import Backbone, PixPNet
 from pixpnet.recipe import Architecture
+from side_by_side import ratios
 
 SIZE, LIMIT = 224, 6.0
 CUTS: dict[tuple[str, str], type[Canonizer]] = {
@@ -62,26 +61,6 @@ def by_zennit(model: PixPNet, image: Tensor, canonizer: type[Canonizer]) -> Call
             return attributor(image[None], one_cell)
 
     return work
-
-
-def ratios(contestants: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Median time of each, over that of the first within the same round."""
-    for work in contestants.values():
-        work()
-    taken: dict[str, list[float]] = {name: [] for name in contestants}
-    # The order turns, so that nobody always comes after the same one.
-    order = list(contestants)
-    for _ in range(rounds):
-        order = [*order[1:], order[0]]
-        for name in order:
-            start = time.process_time()
-            contestants[name]()
-            taken[name].append(time.process_time() - start)
-    first = taken[next(iter(contestants))]
-    return {
-        name: statistics.median(mine / base for mine, base in zip(times, first, strict=True))
-        for name, times in taken.items()
-    }
 
 
 def table(name: str, at: str, rounds: int) -> float:

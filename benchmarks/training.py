@@ -9,8 +9,6 @@ within a round are shown.
 
 import argparse
 import os
-import statistics
-import time
 from collections.abc import Callable, Iterator
 from itertools import cycle
 
@@ -27,6 +25,7 @@ from pixpnet.model import Backbone, PixPNet
 from pixpnet.recipe import Architecture, Losses, Replacement
 from pixpnet.training import judge, replace_prototypes
 from pixpnet.training.losses import loss_of
+from side_by_side import ratios
 
 STEP_LIMIT, REPLACEMENT_LIMIT = 1.03, 1.05
 LOSSES = Losses(cluster_weight=0.8, separation_weight=0.08)
@@ -74,26 +73,6 @@ def stepper(model: nn.Module, batch: int, size: int, classes: int) -> Callable[[
         optimiser.step()
 
     return step
-
-
-def ratios(contestants: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Median time of each, over that of the first within the same round."""
-    for work in contestants.values():
-        work()
-    taken: dict[str, list[float]] = {name: [] for name in contestants}
-    # The order turns, so that nobody always comes after the same one.
-    order = list(contestants)
-    for _ in range(rounds):
-        order = [*order[1:], order[0]]
-        for name in order:
-            start = time.process_time()
-            contestants[name]()
-            taken[name].append(time.process_time() - start)
-    first = taken[next(iter(contestants))]
-    return {
-        name: statistics.median(mine / base for mine, base in zip(times, first, strict=True))
-        for name, times in taken.items()
-    }
 
 
 def batches(count: int, batch: int, size: int, classes: int) -> list[Batch]:

@@ -1,5 +1,6 @@
 """The one box of the package: half-open whole pixels, rows before columns."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 
@@ -10,3 +11,15 @@ class Box(NamedTuple):
     x0: int
     y1: int
     x1: int
+
+
+def hull(boxes: Sequence[Box]) -> Box | None:
+    """The smallest box around a region; None for the empty one.
+
+    >>> hull([Box(0, 4, 2, 6), Box(3, 0, 5, 1)])
+    Box(y0=0, x0=0, y1=5, x1=6)
+    """
+    if not boxes:
+        return None
+    tops, lefts, bottoms, rights = zip(*boxes, strict=True)
+    return Box(min(tops), min(lefts), max(bottoms), max(rights))

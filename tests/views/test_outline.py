@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.path import Path
 
-from pixpnet.box import Box
-from pixpnet.views.outline import hull, rings, signed_area, svg_path
+from pixpnet.box import Box, hull
+from pixpnet.views.outline import rings, signed_area, svg_path
 from tests.views.material import comb
 
 SIDE = 9

@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from pixpnet.box import Box
+from pixpnet.box import Box, hull
 from pixpnet.explanation.contrast import Contrast
 from pixpnet.explanation.record import ClassExplanation, Explanation, Proof, Sight, Term
 from pixpnet.fields.table import percent
@@ -43,10 +43,11 @@ def place(region: Sequence[Box]) -> str:
     >>> place([Box(0, 4, 8, 12)]), place([Box(0, 0, 1, 1), Box(2, 0, 3, 1)]), place([])
     ('0:8, 4:12', '0:3, 0:1*', 'padding only')
     """
-    if not region:
+    around = hull(region)
+    if around is None:
         return _PADDING
-    tops, lefts, bottoms, rights = zip(*region, strict=True)
-    return f"{min(tops)}:{max(bottoms)}, {min(lefts)}:{max(rights)}{_GAPS if len(region) > 1 else ''}"
+    y0, x0, y1, x1 = around
+    return f"{y0}:{y1}, {x0}:{x1}{_GAPS if len(region) > 1 else ''}"
 
 
 def share_of(region: Sequence[Box], size: tuple[int, int]) -> float:

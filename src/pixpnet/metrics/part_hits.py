@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from pixpnet.box import Box
+from pixpnet.box import Box, hull
 
 Region: TypeAlias = tuple[Box, ...]
 
@@ -89,14 +89,6 @@ def fold(points: Bool[Tensor, "*any points"], point_parts: Sequence[int]) -> Boo
 def part_count(point_parts: Sequence[int]) -> int:
     """How many parts the points belong to."""
     return 1 + max(point_parts, default=-1)
-
-
-def hull(region: Region) -> Box | None:
-    """The smallest box around a region; None for an empty one."""
-    if not region:
-        return None
-    tops, lefts, bottoms, rights = zip(*region, strict=True)
-    return Box(min(tops), min(lefts), max(bottoms), max(rights))
 
 
 def scaled_window_side(image_side: int) -> int:

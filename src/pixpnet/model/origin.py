@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pixpnet.box import Box
+from pixpnet.box import Box, hull
 
 Matrix = tuple[float, float, float, float, float, float, float, float, float]
 
@@ -36,10 +36,7 @@ class Origin:
     @property
     def hull(self) -> Box | None:
         """The smallest box around the field; None where it is empty."""
-        if not self.boxes:
-            return None
-        tops, lefts, bottoms, rights = zip(*self.boxes, strict=True)
-        return Box(min(tops), min(lefts), max(bottoms), max(rights))
+        return hull(self.boxes)
 
 
 def picture_name(prototype: int, count: int) -> str:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from pixpnet.box import hull
 from pixpnet.explanation import ClassExplanation, Explanation, Term
 from pixpnet.model import Origin, PixPNet, picture_name
 from pixpnet.views.colours import REGIONS
-from pixpnet.views.outline import hull
 from pixpnet.views.pictures import image_pixels, prototype_pixels, training_pixels
 from pixpnet.views.stock import Mark, Shot, Stock
 from pixpnet.views.tags import tag_places

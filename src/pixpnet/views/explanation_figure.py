@@ -10,10 +10,10 @@ import numpy as np
 from jaxtyping import UInt8
 from matplotlib.figure import Figure
 
+from pixpnet.box import hull
 from pixpnet.explanation.record import ClassExplanation, Explanation, Term
 from pixpnet.mapping.scene import Heatmaps
 from pixpnet.views.colours import GREEN_TEXT, GRID, INK, MUTED, REGIONS, VERMILION_TEXT
-from pixpnet.views.outline import hull
 from pixpnet.views.pictures import GREY, cut_out, image_pixels, prototype_pixels
 from pixpnet.views.slide import HEIGHT, SMALLEST, WIDTH, Heat, Place, Slide
 from pixpnet.views.tags import tag_places

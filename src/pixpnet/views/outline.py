@@ -50,18 +50,6 @@ def signed_area(ring: Ring) -> float:
     return sum(x * next_y - next_x * y for (x, y), (next_x, next_y) in pairwise((*ring, ring[0]))) / 2
 
 
-def hull(boxes: Sequence[Box]) -> Box | None:
-    """The smallest box around a region; None for the empty one.
-
-    >>> hull([Box(0, 4, 2, 6), Box(3, 0, 5, 1)])
-    Box(y0=0, x0=0, y1=5, x1=6)
-    """
-    if not boxes:
-        return None
-    tops, lefts, bottoms, rights = zip(*boxes, strict=True)
-    return Box(min(tops), min(lefts), max(bottoms), max(rights))
-
-
 def _inside(boxes: Sequence[Box], lines_y: list[int], lines_x: list[int]) -> Bool[np.ndarray, "down across"]:
     """Which fields of the grid that the sides of the boxes span belong to the region, with a margin of one."""
     inside = np.zeros((len(lines_y) + 1, len(lines_x) + 1), bool)

@@ -7,10 +7,9 @@ import numpy as np
 from jaxtyping import Bool, UInt8
 from PIL import Image
 
-from pixpnet.box import Box
+from pixpnet.box import Box, hull
 from pixpnet.explanation.record import Explanation, Term
 from pixpnet.model import Origin
-from pixpnet.views.outline import hull
 
 GREY = (222, 225, 230)
 

@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import UInt8
 from PIL import Image
 
-from pixpnet.box import Box
-from pixpnet.views.outline import hull, svg_path
+from pixpnet.box import Box, hull
+from pixpnet.views.outline import svg_path
 
 _QUALITY = 90
 

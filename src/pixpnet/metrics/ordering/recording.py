@@ -15,6 +15,8 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from pixpnet.fields.rules.registry import functional_form
+
 aten = torch.ops.aten
 
 # They hand on the values they were given, in a memory that may be arranged in another way.
@@ -165,15 +167,12 @@ def _memory(tensor: Tensor) -> int:
 
 def _not_in_place(func: Any) -> Any:
     """`relu` for `relu_`: the same values, in a memory of their own."""
-    name = func._schema.name.removeprefix("aten::")
-    if not func._schema.is_mutable or not name.endswith("_"):
-        if func._schema.is_mutable and func not in _FIRST_OF_SEVERAL:
-            raise NoIncrementalRule(f"{func} writes into its arguments")
+    if not func._schema.is_mutable or func in _FIRST_OF_SEVERAL:
         return func
-    try:
-        return getattr(getattr(aten, name[:-1]), func._overloadname)
-    except AttributeError:
-        raise NoIncrementalRule(f"{func} writes into its arguments") from None
+    form = functional_form(func)
+    if form is None:
+        raise NoIncrementalRule(f"{func} writes into its arguments")
+    return form
 
 
 def _map_tensors(value: Any, change: Callable[[Tensor], Any]) -> Any:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import isfinite
+from math import isfinite, sqrt
 from typing import Any
 
 import numpy as np
@@ -252,13 +252,20 @@ class Fitting(pl.LightningModule):
         self.watcher.epoch_ended(line)
 
     def _is_best(self, judgement: Judgement) -> bool:
-        """More accurate than every earlier result; among equals the smaller loss, and then the earlier one, wins."""
-        earlier = [
-            (line.val_accuracy_after, -line.val_loss_after)
-            for line in self.lines
-            if line.best and line.val_accuracy_after is not None and line.val_loss_after is not None
+        """Whether validation has nothing against it: at most one standard error below the most accurate so far.
+
+        Few images cannot tell neighbouring epochs apart; the later of two equals has learnt with lower rates, and its
+        prototypes moved less when they became patches. So the last one that is as good as the best is kept.
+        """
+        accuracies = [
+            line.val_accuracy_after for line in self.lines if line.best and line.val_accuracy_after is not None
         ]
-        return not earlier or (judgement.accuracy, -judgement.loss) > max(earlier)
+        if not accuracies:
+            return True
+        # One right and one wrong answer more, so that a perfect score on few images is not taken for certainty.
+        images = judgement.images + 2
+        best = (max(accuracies) * judgement.images + 1) / images
+        return judgement.accuracy >= max(accuracies) - sqrt(best * (1 - best) / images)
 
     def _validate(self, task: str) -> Judgement:
         return judge(

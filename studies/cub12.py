@@ -112,6 +112,7 @@ def main() -> int:
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--views", type=int)
     parser.add_argument("--batch", type=int)
+    parser.add_argument("--backbone-rate", type=float, help="of the backbone under the prototypes")
     parser.add_argument("--linear-rate", type=float, default=3e-4, help="of the backbone under the linear classifier")
     parser.add_argument("--head-rate", type=float, default=1e-2, help="of the linear classifier")
     parser.add_argument("--only", choices=("prototypes", "linear"))
@@ -120,7 +121,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     recipe = RECIPES[args.recipe]
-    given = {"epochs": args.epochs, "views": args.views, "batch_size": args.batch}
+    given = {"epochs": args.epochs, "views": args.views, "batch_size": args.batch, "backbone_rate": args.backbone_rate}
     how = replace(recipe.optimisation, **{name: value for name, value in given.items() if value is not None})
     args.out.mkdir(parents=True, exist_ok=True)
     rows = []

@@ -1,6 +1,7 @@
-"""What all tests share: the invariants of `Sources` are checked whenever one is made."""
+"""What all tests share: scans of data sets are kept apart, and `Sources` are checked whenever one is made."""
 
 import os
+from collections.abc import Iterator
 from math import prod
 from pathlib import Path
 
@@ -24,6 +25,13 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip("needs the shared material beside the checkout (../shared), which is not here")
     return SHARED
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PIXPNET_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture(autouse=True)

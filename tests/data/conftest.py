@@ -1,7 +1,7 @@
-"""Scans are kept apart, and real images are used where present."""
+"""Real images are used where present."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,13 +9,6 @@ import pytest
 from PIL import Image
 
 CUB12 = Path(os.environ.get("PIXPNET_CUB12") or Path(__file__).parents[2] / "../shared/data/cub12")
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PIXPNET_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 @pytest.fixture

@@ -69,6 +69,29 @@ def test_a_prototype_that_was_changed_is_found_and_by_how_much(run: Path, data: 
     assert result.grounding.largest_difference == pytest.approx(0.01, abs=1e-5)
 
 
+def test_a_prototype_that_is_no_number_is_no_patch(run: Path, data: DataSet) -> None:
+    # NaN > 1e-4 is false: asked that way round, the worst prototype would be a perfect one.
+    model = PixPNet.load(run)
+    model.prototypes.data[4, 2] = float("nan")
+    result = audited(run, data, model).grounding
+    assert (result.verdict, result.failed) == ("fails", (4,))
+    assert result.largest_difference is not None
+    assert result.largest_difference < 1e-4
+
+
+def test_a_way_back_to_the_file_that_is_no_number_leads_nowhere(run: Path, data: DataSet) -> None:
+    lost = with_origin(PixPNet.load(run), 3, lambda o: replace(o, to_source=(float("nan"), *o.to_source[1:])))
+    assert failures(audited(run, data, lost)) == ["every region lies where it says in the image file"]
+
+
+@pytest.mark.parametrize("tolerance", [float("nan"), -1.0, float("inf")])
+def test_a_tolerance_that_lets_everything_or_nothing_pass_is_refused(
+    run: Path, data: DataSet, tolerance: float
+) -> None:
+    with pytest.raises(ValueError, match="tolerance"):
+        audit(run, PixPNet.load(run), data, tolerance=tolerance)
+
+
 def test_rounding_is_no_change(run: Path, data: DataSet) -> None:
     model = PixPNet.load(run)
     model.prototypes.data += 1e-6
@@ -160,7 +183,7 @@ def test_the_mean_field_is_held_against_the_threshold(run: Path, data: DataSet) 
     assert result.grounding.verdict == "holds"
 
 
-@pytest.mark.parametrize("threshold", [0.0, -1.0, 75.0])
+@pytest.mark.parametrize("threshold", [0.0, -1.0, 75.0, float("nan")])
 def test_a_threshold_is_a_share(run: Path, threshold: float) -> None:
     with pytest.raises(ValueError, match="share"):
         audited(run, None, threshold=threshold)
@@ -234,9 +257,11 @@ def test_an_unfinished_run_whose_test_split_was_opened_fails(run: Path, data: Da
     assert result.conduct.metrics is None
 
 
-def test_validation_images_that_are_not_those_of_the_data_set_are_found(run: Path, data: DataSet) -> None:
+@pytest.mark.parametrize("images", [0, 8])
+def test_validation_images_that_are_not_those_of_the_data_set_are_found(run: Path, data: DataSet, images: int) -> None:
     metrics = json.loads((run / "metrics.json").read_text())
-    metrics["validation"]["images"] = 8
+    metrics["validation"]["images"] = images
+    data = data if images else replace(data, val=())
     (run / "metrics.json").write_text(json.dumps(metrics))
     assert failures(audited(run, data)) == ["the model was chosen on a validation split of its own"]
 

@@ -1,6 +1,5 @@
-"""Scans are kept apart; pictures are drawn and a network is trained once for all tests."""
+"""Pictures are drawn and a network is trained once for all tests."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,15 +10,8 @@ from pixpnet.training import Metrics, train
 from tests.training.material import draw_pictures, small_config
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PIXPNET_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 @pytest.fixture(scope="session")
-def pictures(tmp_path_factory: pytest.TempPathFactory, _own_cache: None) -> Path:
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a data set of coloured squares."""
     return draw_pictures(tmp_path_factory.mktemp("squares") / "squares")
 

@@ -29,15 +29,8 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PIXPNET_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 @pytest.fixture(scope="session")
-def pictures(tmp_path_factory: pytest.TempPathFactory, _own_cache: None) -> Path:
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a data set of coloured squares, one of whose classes has a hostile name."""
     return draw_pictures(tmp_path_factory.mktemp("squares") / "squares", ("blue", "<b>green&amp;", "red"))
 

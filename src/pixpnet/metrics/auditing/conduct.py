@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pixpnet.data import DataSet
-from pixpnet.metrics.auditing.verdict import Finding, Verdict, found, together
+from pixpnet.metrics.auditing.verdict import Finding, Judged, found
 from pixpnet.model.file import MODEL_FILE
 from pixpnet.records import from_plain
 from pixpnet.training import Metrics, OpeningLine, Run, RunError
 
 
 @dataclass(frozen=True)
-class Conduct:
+class Conduct(Judged):
     """What was found about how the model was chosen.
 
     Attributes:
@@ -32,11 +32,6 @@ class Conduct:
     openings: tuple[OpeningLine, ...]
     early: int
     findings: tuple[Finding, ...]
-
-    @property
-    def verdict(self) -> Verdict:
-        """Of all claims together."""
-        return together(finding.verdict for finding in self.findings)
 
 
 def check_conduct(run: Run, data: DataSet | None) -> Conduct:
@@ -66,6 +61,8 @@ def _validation(metrics: Metrics | None, data: DataSet | None) -> tuple[Finding,
     if metrics is None:
         return Finding(claim, "not checked", "its training has not come to an end"), None
     images = metrics.validation.images
+    if not images:
+        return found(claim, False, "there were no validation images"), images
     said = f"epoch {metrics.chosen_epoch} of {metrics.epochs}, by {images} validation images"
     if data is None:
         return Finding(claim, "not checked", f"{said}, says metrics.json; the data set is not at hand"), images

@@ -12,6 +12,7 @@ told apart from its patches by about 1e-3, and says so here.
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 
 import torch
 from torch import Tensor
@@ -19,7 +20,7 @@ from torch import Tensor
 from pixpnet.box import Box
 from pixpnet.data import DataSet, Entry, Sample, preprocess
 from pixpnet.data.scan import Progress
-from pixpnet.metrics.auditing.verdict import Finding, Verdict, found, together
+from pixpnet.metrics.auditing.verdict import Finding, Judged, found
 from pixpnet.model import Origin, PixPNet
 
 TOLERANCE = 1e-4
@@ -30,7 +31,7 @@ _NAMED = 5
 
 
 @dataclass(frozen=True)
-class Grounding:
+class Grounding(Judged):
     """What was found about the origins of the prototypes.
 
     Attributes:
@@ -49,11 +50,6 @@ class Grounding:
     failed: tuple[int, ...]
     findings: tuple[Finding, ...]
 
-    @property
-    def verdict(self) -> Verdict:
-        """Of all claims together."""
-        return together(finding.verdict for finding in self.findings)
-
 
 def check_grounding(
     model: PixPNet, data: DataSet | None, tolerance: float = TOLERANCE, progress: Progress | None = None
@@ -65,7 +61,12 @@ def check_grounding(
         data: that it was trained on; None where it is not at hand, and then only regions are checked.
         tolerance: the largest difference of a component that counts as the same.
         progress: told how many images are done.
+
+    Raises:
+        ValueError: if the tolerance is no number from 0 up.
     """
+    if not 0 <= tolerance < float("inf"):
+        raise ValueError(f"the tolerance is a finite number from 0 up, got {tolerance}")
     count = len(model.prototypes)
     if model.origins is None:
         missing = found(
@@ -85,10 +86,11 @@ def check_grounding(
     compared = _compare(model, data, [o for o in model.origins if o.prototype not in strangers], progress)
     moved = dict.fromkeys(compared.misplaced, "lies elsewhere in its file")
     findings.append(_finding("every region lies where it says in the image file", moved, count, "by the same crop"))
-    far = {number: f"differs by {by:.2g}" for number, by in compared.differences.items() if by > tolerance}
+    # `not <=`: a component that is no number is no patch.
+    far = {number: f"differs by {by:.2g}" for number, by in compared.differences.items() if not by <= tolerance}
     far |= dict.fromkeys(compared.outside, "has no such cell")
     far |= dict.fromkeys(strangers, "has no patch to compare with")
-    largest = max(compared.differences.values(), default=None)
+    largest = max(filter(isfinite, compared.differences.values()), default=None)
     said = "none compared" if largest is None else f"largest difference of a component {largest:.2g}"
     evidence = f"embedded again from {compared.images} training images: {said}, up to {tolerance:g} counts as the same"
     findings.append(_finding("every prototype is its patch", far, count, evidence))
@@ -164,7 +166,7 @@ def _compare(model: PixPNet, data: DataSet, origins: Sequence[Origin], progress:
         for image, sample, cells in zip(some, samples, embeddings, strict=True):
             way = sample.to_source.flatten()
             for origin in by_image[image]:
-                if (way - torch.tensor(origin.to_source, dtype=way.dtype)).abs().max() > _PLACE_TOLERANCE:
+                if not (way - torch.tensor(origin.to_source, dtype=way.dtype)).abs().max() <= _PLACE_TOLERANCE:
                     misplaced.append(origin.prototype)
                 patch = cells[:, max(0, origin.row) :, max(0, origin.col) :][:, :rows, :cols]
                 prototype = model.prototypes[origin.prototype].detach()

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from pixpnet.data.scan import Progress
 from pixpnet.fields.probe import Pixel, probe
 from pixpnet.fields.verify import random_pixels
-from pixpnet.metrics.auditing.verdict import Finding, Verdict, found, together
+from pixpnet.metrics.auditing.verdict import Finding, Judged, found
 from pixpnet.model import PixPNet
 
 THRESHOLD = 0.75
@@ -26,7 +26,7 @@ PIXELS = 8
 
 
 @dataclass(frozen=True)
-class Localisation:
+class Localisation(Judged):
     """What was found about what cells see.
 
     Attributes:
@@ -46,11 +46,6 @@ class Localisation:
     pixels: int
     disagreements: int
     findings: tuple[Finding, ...]
-
-    @property
-    def verdict(self) -> Verdict:
-        """Of all claims together."""
-        return together(finding.verdict for finding in self.findings)
 
 
 def check_localisation(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from pixpnet.explanation.size import ExplanationSize, explanation_size
-from pixpnet.metrics.auditing.verdict import Finding, Verdict, found, together
+from pixpnet.metrics.auditing.verdict import Finding, Judged, found
 from pixpnet.model import PixPNet
 
 _FORMS = {
@@ -24,7 +24,7 @@ _TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True)
-class Reasoning:
+class Reasoning(Judged):
     """What was found about how scores become logits.
 
     Attributes:
@@ -40,11 +40,6 @@ class Reasoning:
     size: ExplanationSize
     largest_error: float
     findings: tuple[Finding, ...]
-
-    @property
-    def verdict(self) -> Verdict:
-        """Of all claims together."""
-        return together(finding.verdict for finding in self.findings)
 
 
 def check_reasoning(model: PixPNet, seed: int = 0) -> Reasoning:

@@ -35,3 +35,14 @@ def together(verdicts: Iterable[Verdict]) -> Verdict:
     """
     several = set(verdicts)
     return "fails" if "fails" in several else "not checked" if "not checked" in several else "holds"
+
+
+class Judged:
+    """What has findings has a verdict: that of all of them together. The records of an audit are such."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """Of all claims together."""
+        return together(finding.verdict for finding in self.findings)

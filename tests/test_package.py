@@ -17,6 +17,15 @@ def test_every_public_name_can_be_had_and_a_wrong_one_is_explained() -> None:
         pixpnet.receptive_feelds  # noqa: B018
 
 
+def test_metrics_are_to_be_had_without_what_trains() -> None:
+    code = (
+        "import sys, pixpnet, pixpnet.metrics as metrics; pixpnet.Consistency, pixpnet.relevance_ordering;"
+        "print('pytorch_lightning' in sys.modules, metrics.prototype_health is pixpnet.prototype_health)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.split() == ["False", "True"], done.stderr
+
+
 def test_torchvision_can_be_imported_after_us_in_a_fresh_process() -> None:
     code = "import pixpnet._torchvision, torchvision; print(torchvision.models.resnet18.__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -17,6 +17,17 @@ _HOMES: dict[str, str] = {
             *("UnknownLayer", "UnsupportedOperation", "receptive_fields", "rule"),
         ),
         "pixpnet.config": ("RunConfig",),
+        "pixpnet.metrics": (
+            *(
+                "Consistency",
+                "Estimate",
+                "ExplanationSize",
+                "PrototypeHealth",
+                "Stability",
+                "consistency_and_stability",
+            ),
+            *("explanation_size", "prototype_health", "relevance_ordering"),
+        ),
         "pixpnet.metrics.auditing": ("audit",),
         "pixpnet.metrics.suite": ("Settings", "measure"),
         "pixpnet.model": ("Backbone", "Origin", "PixPNet", "PrototypeLayer"),

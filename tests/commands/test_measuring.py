@@ -10,9 +10,19 @@ import pytest
 from PIL import Image
 
 from pixpnet.cli import main
-from pixpnet.commands.measure import row_cells
+from pixpnet.commands.measured_text import health_lines, row_cells, table_text
 from pixpnet.metrics.bootstrap import Estimate
-from pixpnet.metrics.suite import MappingRow, Table, read_table
+from pixpnet.metrics.health import (
+    Background,
+    ClassCoverage,
+    Coverage,
+    Deciding,
+    Duplicates,
+    PrototypeHealth,
+    ReplacementCost,
+    Twins,
+)
+from pixpnet.metrics.suite import MappingRow, PartFigures, Table, read_table
 from pixpnet.metrics.suite import measuring as suite
 from pixpnet.model import PixPNet
 from pixpnet.model.file import prototypes_listing
@@ -153,18 +163,83 @@ def test_runs_of_several_seeds_are_one_row_with_their_deviation(
 
 
 def test_what_is_undefined_is_a_dash_and_a_count() -> None:
-    row = MappingRow("field", None, Estimate(0.5, None, None, 1, 1), 4, None, None, 9, 9, None, "stepped", ())
+    parts = PartFigures(None, None, Estimate(0.5, None, None, 1, 1), None, 4)
+    row = MappingRow("field", parts, None, None, None, None, 9, 9, None, "stepped", ())
     assert row_cells(row) == ("field", "–", "50.0", "–", "–", "9 of 9 curves, 4 prototypes without parts")
 
 
 def test_an_audit_shows_consistency_of_this_very_model_only(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["measure", str(run), *FEW]) == 0
     table = read_table(run)
-    row = replace(table.rows[0], consistency=Estimate(0.625, None, None, 1, 1))
+    row = replace(table.rows[0], window=PartFigures(Estimate(0.625, None, None, 1, 1), None, None, None, 0))
     (run / "measure" / "table.json").write_text(json.dumps(to_plain(replace(table, rows=(row, *table.rows[1:])))))
     capsys.readouterr()
     assert audit(run, "--json") == 0
-    assert json.loads(capsys.readouterr().out)["row"]["S_con"] == "62.5"
+    record = json.loads(capsys.readouterr().out)
+    assert record["row"]["S_con"] == "62.5"
+    # 72 x 32 / 224 = 10; figures of a handful of validation images must not pass for those of Table 1.
+    assert record["parts_measured_on"] == "0 val images, window of 10 x 10 pixels"
     tamper(run)
     assert audit(run, "--json") == 3
     assert json.loads(capsys.readouterr().out)["row"]["S_con"] == "–"
+
+
+def test_an_audit_stands_without_a_table_that_cannot_be_read(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run / "measure").mkdir()
+    (run / "measure" / "table.json").write_text("{}")
+    assert audit(run, "--json") == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["row"]["S_con"] == "–"
+    assert "measure the run again" in said.err
+
+
+def figures(mean: float) -> PartFigures:
+    spread = Estimate(mean, mean - 0.05, mean + 0.05, 6, 3)
+    return PartFigures(spread, replace(spread, mean=mean + 0.01), replace(spread, mean=mean + 0.02), None, 0)
+
+
+def test_soft_scores_both_regions_the_threshold_and_the_stated_error_are_shown(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["measure", str(run), *FEW]) == 0
+    assert "health of 6 prototypes" in capsys.readouterr().out
+    table = read_table(run)
+    row = replace(table.rows[0], window=figures(0.5), claimed=figures(0.7), median_area=0.9)
+    said = table_text(replace(table, rows=(replace(row, area=Estimate(1.8, 0.9, 4.0, 8, 3)),), part_samples=12))
+    lines = said.splitlines()
+    head = next(place for place, line in enumerate(lines) if "soft S_con" in line)
+    assert lines[head + 1].split()[:7] == ["field", "window", "10", "50.0", "(45.0", "to", "55.0)"]
+    assert "51.0 (45.0 to 55.0)" in lines[head + 1]
+    assert lines[head + 2].split()[:3] == ["exact", "field", "70.0"]
+    assert "at least 80 % of the images that show it" in said
+    assert "Noise 0.2." in said
+    assert "off the exact ones by up to 0.243 (AUSC) and 4.2 points (%2R)" in said
+    assert "the median AUSC is 0.90" in said
+
+
+def test_health_is_said_with_intervals_and_what_is_undefined_is_counted() -> None:
+    def share(mean: float) -> Estimate:
+        return Estimate(mean, mean - 0.05, mean + 0.05, 20, 4)
+
+    health = PrototypeHealth(
+        count=20,
+        background=Background(share(0.1), None, 3, "keypoints", 0.1, (4, 5)),
+        duplicates=Duplicates(
+            Twins(share(0.2), share(0.3), share(0.4)), Twins(None, Estimate(0.0, 0.0, 0.0, 20, 4), share(0.5)), 0.01, 0
+        ),
+        deciding=Deciding(share(0.6), (0,) * 20, 36, "val"),
+        coverage=Coverage(share(0.75), 1, (ClassCoverage(0, (0, 1), (0, 1)), ClassCoverage(1, (0, 1), (1,)))),
+        replacement=ReplacementCost(share(0.25), None),
+    )
+    lines = health_lines(health)
+    said = {line.split("  ")[0]: line for line in lines}
+    assert "10.0 (5.0 to 15.0)" in said["on background"]
+    assert said["on background"].endswith("hold no part, 3 undefined")
+    assert "20.0 (15.0 to 25.0)" in said["twin in its class, same image"]
+    # All classes alike: drawing them again can only give the same, which is no certainty.
+    assert "0.0 (alike)" in said["twin in another class, same pixels"]
+    assert "60.0 (55.0 to 65.0)" in said["never decides"]
+    assert said["parts covered, mean of classes"].endswith("1 classes undefined")
+    assert "25.0 (20.0 to 30.0)" in said["accuracy lost at replacement, val"]
+    assert "Fewest parts: class 1 covers 1 of 2." in lines
+    assert not any("test" in line for line in lines)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from pixpnet.metrics.ordering import Curve, Curves, Spacing, area_under_similarity, pixel_order, pixels_to_recovery
+from pixpnet.metrics.ordering.spacing import stepped_curve
 from tests.metrics.toys import CORNER, ELSEWHERE, block_sums, ones_in_a_corner
 
 
@@ -111,12 +112,25 @@ def test_a_map_with_what_is_not_a_number_has_no_order() -> None:
         pixel_order(torch.tensor([[0.0, float("nan")]]))
 
 
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.integers(500, 4000))
+def test_on_a_curve_that_never_falls_few_points_are_within_what_is_stated(rises: list[float], pixels: int) -> None:
+    # A rising curve between two points lies in the rectangle over them, and the trapezoid halves it: summed up, at most
+    # half the largest gap, 1 - (62 / 63)^2 = 0.0315. Recovery: that gap divided by 9 twice, to whole pixels.
+    steps = torch.arange(pixels + 1).double() / pixels
+    jumps = torch.tensor(rises, dtype=torch.float64)[:, None]
+    exact = Curve(steps, (steps >= jumps.clamp_min(1 / pixels)).double().mean(dim=0))
+    found = stepped_curve(lambda at: exact.similarities[at], pixels, Spacing())
+    areas, recoveries = (
+        [read(each) for each in (exact, found)] for read in (area_under_similarity, pixels_to_recovery)
+    )
+    assert areas[0] == pytest.approx(areas[1], abs=0.0158 + 1 / pixels)
+    assert recoveries[0] == pytest.approx(recoveries[1], abs=0.0004 + 2 / pixels)
+
+
 @given(st.integers(1, 999), st.integers(2, 40))
 def test_finer_points_find_recovery_to_the_pixel_on_a_rising_curve(recovery: int, points: int) -> None:
     def similarities(steps: Tensor) -> Tensor:
         return (steps.double() / recovery).clamp_max(1)
-
-    from pixpnet.metrics.ordering.spacing import stepped_curve
 
     found = stepped_curve(similarities, 1000, Spacing(points=points, finer=12, times=3))
     at = pixels_to_recovery(found)

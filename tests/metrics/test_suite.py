@@ -14,7 +14,9 @@ from pixpnet.data.loader import PlainSamples
 from pixpnet.mapping import MAPPINGS
 from pixpnet.mapping.relevance.errors import UnsupportedRelevance
 from pixpnet.metrics.bootstrap import Estimate
-from pixpnet.metrics.ordering import Curve, relevance_ordering
+from pixpnet.metrics.health import prototype_health
+from pixpnet.metrics.ordering import STATED_ERROR, Curve, relevance_ordering
+from pixpnet.metrics.part_scores import PartScores
 from pixpnet.metrics.suite import Settings, Table, compare, group_tables, measure, read_table, spread
 from pixpnet.metrics.suite import measuring as suite
 from pixpnet.metrics.suite.band import GRID, mean_band, on_grid
@@ -23,6 +25,7 @@ from pixpnet.model import PixPNet
 from pixpnet.records import to_plain
 from pixpnet.training import Run, open_run_data
 from tests.training.conftest import Trained
+from tests.views.test_curve_figure import HEALTH
 
 FEW = Settings(mappings=("field", "random"), samples=3, prototypes=2, split="val")
 
@@ -94,7 +97,8 @@ def test_stopped_and_gone_on_is_the_same_as_not_stopped(run: Path, tmp_path: Pat
 def test_a_line_that_was_cut_off_is_measured_again(run: Path, calls: list[str]) -> None:
     measured = measure(run, FEW)
     text = measured.results.read_text()
-    measured.results.write_text(text[: text.rstrip("\n").rfind("\n") + 20])
+    # In the middle of the last curve; health, which comes behind it, is gone as well.
+    measured.results.write_text(text[: text.rfind('{"key": ["ordering"') + 20])
     calls.clear()
     assert measure(run, FEW).table == measured.table
     assert len(calls) == 1
@@ -137,10 +141,43 @@ def test_two_processes_do_not_write_to_one_file(tmp_path: Path) -> None:
 
 def test_damaged_results_are_refused(run: Path) -> None:
     measured = measure(run, FEW)
-    lines = measured.results.read_text().splitlines()
-    measured.results.write_text("\n".join([lines[0], "{}", *lines[2:]]) + "\n")
-    with pytest.raises(ValueError, match="delete it"):
+    first, second, *others = measured.results.read_bytes().splitlines()
+    result = json.loads(second)
+    pair = result["value"]["pairs"][0]
+    hostile = {
+        "not a result": b"{}",
+        "not a list": b'{"key": 3, "value": 1}',
+        "not text": b"\xff\xfe",
+        "too deep": b"[" * 100_000,
+        "no number": json.dumps(
+            {**result, "value": {**result["value"], "pairs": [{**pair, "area": float("nan")}]}}
+        ).encode(),
+        "short curve": json.dumps({**result, "value": {**result["value"], "pairs": [{**pair, "curve": [0]}]}}).encode(),
+    }
+    for name, line in hostile.items():
+        measured.results.write_bytes(b"\n".join([first, line, *others]) + b"\n")
+        with pytest.raises(ValueError, match=r"is damaged.*delete it"):
+            measure(run, FEW)
+        assert measured.results.read_bytes().splitlines()[1] == line, name
+    measured.results.write_bytes(b"\n".join([second, *others]) + b"\n")
+    with pytest.raises(ValueError, match=r"first line.*delete it"):
         measure(run, FEW)
+
+
+def test_health_is_measured_on_validation_images_and_kept(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    how = replace(FEW, samples=1, mappings=("random",), split="test")
+    table = measure(run, how).table
+    model, data = PixPNet.load(run), open_run_data(Run(run).config)
+    assert table.health == prototype_health(model, data, run=Run(run))
+    assert (table.health.deciding.split, table.health.deciding.images) == ("val", 9)
+    monkeypatch.setattr(suite, "prototype_health", None)  # not asked for again
+    assert measure(run, how).table == table
+
+
+def test_what_stepped_curves_may_be_off_by_is_said_of_stepped_curves_alone(run: Path) -> None:
+    how = replace(FEW, samples=1, prototypes=1, mappings=("random",))
+    assert measure(run, how).table.stated_error == STATED_ERROR
+    assert measure(run, replace(how, method="exact")).table.stated_error is None
 
 
 def test_test_images_are_opened_on_record_and_validation_images_are_not(run: Path) -> None:
@@ -172,7 +209,7 @@ def test_accuracy_on_test_is_judged_where_training_did_not(run: Path, trained: T
 
 def test_without_parts_there_is_no_consistency_and_the_reason_is_said(run: Path) -> None:
     for row in measure(run, FEW).table.rows:
-        assert row.consistency is row.stability is row.parts_undefined is None
+        assert row.window is row.claimed is None
         assert "no annotated parts" in row.notes[0]
 
 
@@ -190,26 +227,45 @@ def test_a_mapping_that_cannot_be_made_leaves_the_others_measured(run: Path, mon
 def test_parts_are_scored_on_the_drawn_images_once(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, int, int]] = []
 
-    class Scores:
-        consistency, stability = Estimate(0.5, 0.25, 0.75, 6, 3), None
-        undefined, samples = 2, 5
+    often = Estimate(0.5, 0.25, 0.75, 6, 3)
 
-    def scored(model: Any, samples: Any, point_parts: Any, mapping: str, **how: Any) -> type[Scores]:
+    def scored(model: Any, samples: Any, parts: Any, mapping: str, regions: Any, **how: Any) -> tuple[PartScores, ...]:
         asked.append((mapping, len(samples), how["window_side"]))
-        return Scores
+        window = PartScores(
+            consistency=often,
+            soft_consistency=replace(often, mean=0.6),
+            stability=None,
+            soft_stability=None,
+            undefined=2,
+            prototypes=(),
+            samples=5,
+            mapping=mapping,
+            region=regions[0],
+            window_side=10,
+            threshold=0.8,
+            noise=0.2,
+            clipped=False,
+            seed=0,
+        )
+        assert regions == ("window", "claimed")
+        return window, replace(window, consistency=replace(often, mean=0.7))
 
     def with_parts(*words: Any) -> Any:
         return replace(open_run_data(*words), point_parts=(0, 1), part_names=("beak", "tail"))
 
-    monkeypatch.setattr(suite, "consistency_and_stability", scored)
+    monkeypatch.setattr(suite, "scores_by_region", scored)
+    monkeypatch.setattr(suite, "prototype_health", lambda *_, **__: HEALTH)
     monkeypatch.setattr(suite, "open_run_data", with_parts)
     how = replace(FEW, samples=1, part_samples=5, mappings=("field", "prp"))
     for _ in range(2):
         table = measure(run, how).table
         field, prp = table.rows
-        assert field.consistency == Scores.consistency
-        assert (field.stability, field.parts_undefined) == (None, 2)
-        assert prp.consistency is None
+        assert field.window is not None and field.claimed is not None
+        assert field.window.consistency == often
+        assert field.window.soft_consistency is not None and field.window.soft_consistency.mean == 0.6
+        assert field.claimed.consistency is not None and field.claimed.consistency.mean == 0.7
+        assert (field.window.stability, field.window.undefined) == (None, 2)
+        assert prp.window is prp.claimed is None
         assert "no region of its own" in prp.notes[0]
         assert table.part_samples == 5
     assert asked == [("field", 5, 10)]  # 72 x 32 / 224

@@ -8,11 +8,21 @@ from matplotlib.figure import Figure
 
 from pixpnet.config import RunConfig
 from pixpnet.metrics.bootstrap import Estimate
+from pixpnet.metrics.health import Background, Coverage, Deciding, Duplicates, PrototypeHealth, Twins
 from pixpnet.metrics.suite import Accuracy, MappingRow, Settings, Table
 from pixpnet.metrics.suite.band import GRID, mean_band
 from pixpnet.views.curve_figure import curve_figure
 from tests.views.test_figures import LONG, assert_readable, said
 
+NOBODY = Twins(None, None, None)
+HEALTH = PrototypeHealth(
+    count=120,
+    background=Background(None, None, 120, "nothing", 0.1, ()),
+    duplicates=Duplicates(NOBODY, NOBODY, 0.01, 120),
+    deciding=Deciding(None, (0,) * 120, 0, "val"),
+    coverage=Coverage(None, 12, ()),
+    replacement=None,
+)
 ALL = ("field", "field_flat", "upsampling", "prp", "random")
 
 
@@ -20,10 +30,10 @@ def row(mapping: str, power: float, undefined: int = 2) -> MappingRow:
     curves = [[fraction**power for fraction in GRID], [min(1.0, 3 * fraction) for fraction in GRID]]
     return MappingRow(
         mapping=mapping,
-        consistency=None,
-        stability=None,
-        parts_undefined=None,
+        window=None,
+        claimed=None,
         area=Estimate(0.93, 0.9, 0.96, 12, 5),
+        median_area=0.94,
         recovery=Estimate(0.19, None, None, 12, 1),
         pairs=14,
         undefined=undefined,
@@ -48,7 +58,11 @@ def table(mappings: tuple[str, ...] = ALL, mean_field: float = 0.285, name: str 
         samples=5,
         part_samples=600,
         window=31,
+        threshold=0.8,
+        noise=0.2,
+        stated_error=None,
         rows=rows,
+        health=HEALTH,
     )
 
 
@@ -95,3 +109,21 @@ def test_the_plot_leaves_room_for_curves_above_1() -> None:
     high = replace(curve, mean=tuple(1.5 * value for value in curve.mean))
     figure = curve_figure(replace(given, rows=(replace(given.rows[0], curve=high),)))
     assert figure.axes[1].get_ylim()[1] > 1.5
+
+
+def test_bands_have_room_up_to_a_limit_and_curves_below_0_are_shown() -> None:
+    given = table(("field",))
+    curve = given.rows[0].curve
+    assert curve is not None
+
+    def limits(factor: float, below: float = 0.0) -> tuple[float, float]:
+        made = replace(
+            curve, mean=(below, *curve.mean[1:]), low=curve.mean, high=tuple(factor * value for value in curve.mean)
+        )
+        low, high = curve_figure(replace(given, rows=(replace(given.rows[0], curve=made),))).axes[1].get_ylim()
+        return float(low), float(high)
+
+    # The mean ends at 1. A band up to 1.3 is whole; one up to 9 would press the curves flat, and is cut at 1.5.
+    assert limits(1.3)[1] > 1.3
+    assert limits(9.0)[1] == 1.5
+    assert limits(1.0, below=-0.4)[0] < -0.4

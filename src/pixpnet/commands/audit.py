@@ -75,21 +75,26 @@ def run(args: Namespace) -> int:
             pixels=args.pixels,
             watching=watching,
         )
-    row = table_row(result, model, found)
+    *parts, where = _measured(found)
+    row = table_row(result, model, found, (parts[0], parts[1]))
     if args.json:
-        sys.stdout.write(json.dumps(_record(args.run, result, row), indent=1) + "\n")
+        sys.stdout.write(json.dumps(_record(args.run, result, row, where), indent=1) + "\n")
     else:
-        sys.stdout.write(_text(result, row))
+        sys.stdout.write(_text(result, row, where))
     return EXIT_CODES[result.verdict]
 
 
-def table_row(result: Audit, model: PixPNet, found: Run) -> dict[str, str]:
+def table_row(result: Audit, model: PixPNet, found: Run, parts: tuple[str, str]) -> dict[str, str]:
     """The run's row of the paper's Table 1.
 
-    The paper's ± is over runs. One run has an interval for images like these, in its place. Consistency and stability
-    are those of `pixpnet measure`, where this very model was measured.
+    The paper's ± is over runs. One run has an interval for images like these, in its place.
+
+    Args:
+        result: of the audit.
+        model: of the run.
+        found: the run.
+        parts: consistency and stability, as `pixpnet measure` found them for this very model.
     """
-    parts = _measured(found)
     judged = None if result.conduct.metrics is None else result.conduct.metrics.test
     at = f" @ {model.backbone.at}" if model.backbone.at else ""
     size = result.reasoning.size
@@ -111,18 +116,27 @@ def table_row(result: Audit, model: PixPNet, found: Run) -> dict[str, str]:
     }
 
 
-def _measured(found: Run) -> tuple[str, str]:
-    """Consistency and stability by exact fields, where this very model was measured."""
+def _measured(found: Run) -> tuple[str, str, str]:
+    """Consistency and stability of the field mapping where this very model was measured, and on which images."""
     from pixpnet.metrics.suite import read_table
 
+    unknown = _UNKNOWN, _UNKNOWN, "not measured"
     if not (found.path / "measure" / "table.json").exists():
-        return _UNKNOWN, _UNKNOWN
-    table = read_table(found.path)
+        return unknown
+    try:
+        table = read_table(found.path)
+    except ValueError as error:  # the audit stands without it
+        sys.stderr.write(f"warning: no S_con and S_sta: {error}\n")
+        return unknown
     row = next((row for row in table.rows if row.mapping == "field"), None)
-    if row is None or table.model != found.fingerprint():
-        return _UNKNOWN, _UNKNOWN
-    shown = [_UNKNOWN if each is None else f"{100 * each.mean:.1f}" for each in (row.consistency, row.stability)]
-    return shown[0], shown[1]
+    if row is None or row.window is None or table.model != found.fingerprint():
+        return unknown
+    shown = [
+        _UNKNOWN if each is None else f"{100 * each.mean:.1f}"
+        for each in (row.window.consistency, row.window.stability)
+    ]
+    where = f"{table.part_samples} {table.settings.split} images, window of {table.window} x {table.window} pixels"
+    return shown[0], shown[1], where
 
 
 def _open(found: Run, model: PixPNet, console: Console) -> DataSet | None:
@@ -151,11 +165,12 @@ def _parts(result: Audit) -> tuple[tuple[str, Verdict, tuple[Finding, ...]], ...
     )
 
 
-def _text(result: Audit, row: dict[str, str]) -> str:
+def _text(result: Audit, row: dict[str, str], where: str) -> str:
     widths = {name: max(len(name), len(value)) for name, value in row.items()}
     lines = [
         "  ".join(f"{name:{width}s}" for name, width in widths.items()).rstrip(),
         "  ".join(f"{row[name]:{width}s}" for name, width in widths.items()).rstrip(),
+        f"S_con, S_sta: {where}",
     ]
     for title, verdict, findings in _parts(result):
         lines += ["", f"{title}: {verdict}"]
@@ -169,7 +184,7 @@ def _text(result: Audit, row: dict[str, str]) -> str:
     return "\n".join([*lines, "", said[result.verdict]]) + "\n"
 
 
-def _record(path: Path, result: Audit, row: dict[str, str]) -> dict[str, object]:
+def _record(path: Path, result: Audit, row: dict[str, str], where: str) -> dict[str, object]:
     from pixpnet.records import to_plain
 
     verdicts = {
@@ -178,4 +193,5 @@ def _record(path: Path, result: Audit, row: dict[str, str]) -> dict[str, object]
         "reasoning": result.reasoning.verdict,
         "conduct": result.conduct.verdict,
     }
-    return {"run": str(path), "verdict": result.verdict, "verdicts": verdicts, "row": row, **to_plain(result)}
+    about = {"run": str(path), "verdict": result.verdict, "verdicts": verdicts, "row": row, "parts_measured_on": where}
+    return {**about, **to_plain(result)}

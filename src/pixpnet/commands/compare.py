@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from jsonargparse import ArgumentParser, Namespace
 
+    from pixpnet.metrics.bootstrap import Estimate
     from pixpnet.metrics.suite import Group, Spread
 
 EXAMPLES = """examples:
@@ -56,15 +57,19 @@ def _way(group: Group) -> dict[str, object]:
 
 
 def _figures(group: Group, mapping: str) -> dict[str, Spread | None]:
-    from pixpnet.metrics.suite import spread
-
     rows = [next(row for row in table.rows if row.mapping == mapping) for table in group.tables]
     return {
-        "S_con": spread([None if row.consistency is None else row.consistency.mean for row in rows]),
-        "S_sta": spread([None if row.stability is None else row.stability.mean for row in rows]),
-        "AUSC": spread([None if row.area is None else row.area.mean for row in rows]),
-        "%2R": spread([None if row.recovery is None else row.recovery.mean for row in rows]),
+        "S_con": _spread_of([None if row.window is None else row.window.consistency for row in rows]),
+        "S_sta": _spread_of([None if row.window is None else row.window.stability for row in rows]),
+        "AUSC": _spread_of([row.area for row in rows]),
+        "%2R": _spread_of([row.recovery for row in rows]),
     }
+
+
+def _spread_of(estimates: Sequence[Estimate | None]) -> Spread | None:
+    from pixpnet.metrics.suite import spread
+
+    return spread([None if estimate is None else estimate.mean for estimate in estimates])
 
 
 def _accuracy(group: Group) -> Spread | None:

@@ -1,4 +1,4 @@
-"""``pixpnet measure``: the paper's Table 2 for a run, and the curves behind it."""
+"""``pixpnet measure``: the paper's Table 2 for a run, the curves behind it, and the health of its prototypes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from pixpnet.commands.device import DEVICE_HELP, choose_device
+from pixpnet.commands.measured_text import table_text
 from pixpnet.commands.progress import task_bars
 
 if TYPE_CHECKING:
     from jsonargparse import ArgumentParser, Namespace
 
-    from pixpnet.metrics.bootstrap import Estimate
-    from pixpnet.metrics.suite import MappingRow, MeasuredFolder, Table
+    from pixpnet.metrics.suite import MeasuredFolder
 
 EXAMPLES = """examples:
   pixpnet measure runs/birds                          Table 2 of the paper for this run, on test samples; on record
@@ -26,8 +26,6 @@ EXAMPLES = """examples:
 It may be stopped (Ctrl-C) and goes on where it was when it is started again, also with more samples or mappings."""
 
 CURVES_FILE = "curves.png"
-_UNKNOWN = "–"
-_COLUMNS = ("mapping", "S_con", "S_sta", "AUSC", "%2R", "undefined")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -51,7 +49,10 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--part_samples", type=int, default=0, metavar="N", help="drawn for consistency and stability; 0 for all"
     )
     parser.add_argument(
-        "--method", type=Literal["stepped", "exact"], default="stepped", help="a few points of each curve, or all"
+        "--method",
+        type=Literal["stepped", "exact"],
+        default="stepped",
+        help="some points of each curve (the table says how far off), or all",
     )
     parser.add_argument(
         "--split", type=Literal["test", "val"], default="test", help="which images; test is recorded as an opening"
@@ -107,56 +108,6 @@ def draw_curves(measured: MeasuredFolder) -> Path:
     with written_whole(path) as temporary:
         curve_figure(measured.table).savefig(temporary, format="png")
     return path
-
-
-def table_text(table: Table) -> str:
-    """The table for people: percent, with 95 % intervals; a dash and a count for what is undefined."""
-    accuracy = table.accuracy
-    lines = [
-        f"{table.backbone} on {table.data}, {table.settings.split}: accuracy {100 * accuracy.share:.1f} "
-        f"({100 * accuracy.low:.1f} to {100 * accuracy.high:.1f}) of {accuracy.images} images, "
-        f"mean field {100 * table.mean_field:.1f} %",
-        "",
-    ]
-    cells = [_COLUMNS, *map(row_cells, table.rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines += ["  ".join(f"{cell:{width}s}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
-    how = table.settings
-    prototypes = "all prototypes" if how.prototypes is None else f"{how.prototypes} prototypes"
-    lines += [
-        "",
-        f"AUSC, %2R: {table.samples} samples, {prototypes} of each one's class, {how.method} curves. S_con, S_sta: "
-        f"{table.part_samples} images, window of {table.window} x {table.window} pixels, noise 0.2.",
-        "In brackets: 95 % intervals for other samples (AUSC, %2R) and other classes (S_con, S_sta) like these.",
-        *dict.fromkeys(note for row in table.rows for note in row.notes),
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def row_cells(row: MappingRow) -> tuple[str, ...]:
-    """A mapping's figures as words."""
-    missing = []
-    if row.undefined:
-        missing.append(f"{row.undefined} of {row.pairs} curves")
-    if row.parts_undefined:
-        missing.append(f"{row.parts_undefined} prototypes without parts")
-    return (
-        row.mapping,
-        _words_of(row.consistency, 100, 1),
-        _words_of(row.stability, 100, 1),
-        _words_of(row.area, 1, 2),
-        _words_of(row.recovery, 100, 1),
-        ", ".join(missing) or "0",
-    )
-
-
-def _words_of(estimate: Estimate | None, factor: float, digits: int) -> str:
-    if estimate is None:
-        return _UNKNOWN
-    mean = f"{factor * estimate.mean:.{digits}f}"
-    if estimate.low is None or estimate.high is None:
-        return mean
-    return f"{mean} ({factor * estimate.low:.{digits}f} to {factor * estimate.high:.{digits}f})"
 
 
 def _words(args: Namespace) -> list[str]:

@@ -142,14 +142,53 @@ def consistency_and_stability(
     Raises:
         ValueError: if the model is in training mode, a name is unknown, or a sample does not fit.
     """
-    _refuse(model, mapping, region)
+    (scores,) = scores_by_region(
+        model,
+        samples,
+        point_parts,
+        mapping,
+        (region,),
+        window_side=window_side,
+        threshold=threshold,
+        noise=noise,
+        clip=clip,
+        seed=seed,
+        together=together,
+        progress=progress,
+    )
+    return scores
+
+
+def scores_by_region(
+    model: PixPNet,
+    samples: Iterable[Sample],
+    point_parts: Sequence[int],
+    mapping: str,
+    regions: Sequence[RegionKind],
+    *,
+    window_side: int = WINDOW_SIDE,
+    threshold: float = THRESHOLD,
+    noise: float = NOISE,
+    clip: bool = False,
+    seed: int = 0,
+    together: bool = False,
+    progress: Progress | None = None,
+) -> tuple[PartScores, ...]:
+    """`consistency_and_stability` for several kinds of regions, with one look at each sample for all of them."""
+    _refuse(model, mapping, regions)
     count, points = len(model.prototypes), len(point_parts)
-    consistency = Consistency(count, point_parts, threshold, sync_on_compute=together)
-    stability = Stability(count, point_parts, sync_on_compute=together)
+    counters = [
+        (
+            Consistency(count, point_parts, threshold, sync_on_compute=together),
+            Stability(count, point_parts, sync_on_compute=together),
+        )
+        for _ in regions
+    ]
     looked_at = SumMetric(sync_on_compute=together)
     # Nothing seen yet: a process may have no samples, and a metric that was never told anything complains.
-    consistency.update((), (), torch.zeros(points, 2), torch.zeros(points, dtype=torch.bool))
-    stability.update((), (), (), torch.zeros(points, 2), torch.zeros(points, dtype=torch.bool))
+    for consistency, stability in counters:
+        consistency.update((), (), torch.zeros(points, 2), torch.zeros(points, dtype=torch.bool))
+        stability.update((), (), (), torch.zeros(points, 2), torch.zeros(points, dtype=torch.bool))
     looked_at.update(0)
     total = len(samples) if isinstance(samples, Sized) else 0
     for done, sample in enumerate(samples if points else (), start=1):
@@ -159,16 +198,45 @@ def consistency_and_stability(
         # Two generators: what is drawn for the noisy image must not happen to be what was drawn for the other.
         clean_regions, noisy_regions = (
             _regions(
-                scene(model, pixels, prototypes, generator_for(seed, what, sample.id)), mapping, region, window_side
+                scene(model, pixels, prototypes, generator_for(seed, what, sample.id)), mapping, regions, window_side
             )
             for pixels, what in ((image, "regions"), (noisy, "noisy regions"))
         )
-        consistency.update(prototypes, clean_regions, sample.keypoints, sample.visible)
-        stability.update(prototypes, clean_regions, noisy_regions, sample.keypoints, sample.visible)
+        for (consistency, stability), clean, moved in zip(counters, clean_regions, noisy_regions, strict=True):
+            consistency.update(prototypes, clean, sample.keypoints, sample.visible)
+            stability.update(prototypes, clean, moved, sample.keypoints, sample.visible)
         looked_at.update(1)
         if progress is not None:
             progress(done, total)
-    each = _each(model.labels.tolist(), consistency.compute(), stability.compute())
+    number = int(looked_at.compute())
+    return tuple(
+        _scores(
+            _each(model.labels.tolist(), consistency.compute(), stability.compute()),
+            number,
+            mapping=mapping,
+            region=region,
+            window_side=window_side,
+            threshold=threshold,
+            noise=noise,
+            clip=clip,
+            seed=seed,
+        )
+        for region, (consistency, stability) in zip(regions, counters, strict=True)
+    )
+
+
+def _scores(
+    each: tuple[PrototypeParts, ...],
+    samples: int,
+    *,
+    mapping: str,
+    region: RegionKind,
+    window_side: int,
+    threshold: float,
+    noise: float,
+    clip: bool,
+    seed: int,
+) -> PartScores:
     return PartScores(
         consistency=_over_classes([(each_.label, _reaches(each_.frequency, threshold)) for each_ in each], seed),
         soft_consistency=_over_classes([(each_.label, each_.frequency) for each_ in each], seed),
@@ -176,7 +244,7 @@ def consistency_and_stability(
         soft_stability=_over_classes([(each_.label, each_.soft_stability) for each_ in each], seed),
         undefined=sum(each_.part is None for each_ in each),
         prototypes=each,
-        samples=int(looked_at.compute()),
+        samples=samples,
         mapping=mapping,
         region=region,
         window_side=window_side,
@@ -187,13 +255,17 @@ def consistency_and_stability(
     )
 
 
-def _regions(given: Scene, mapping: str, region: RegionKind, window_side: int) -> tuple[Region, ...]:
-    if region == "field" or mapping in _CLAIM_THE_FIELD:
-        field = given.model.field_at(given.size)
-        regions = tuple(tuple(Box(*box) for box in field.boxes(row, col)) for row, col in given.best_cells.tolist())
-    else:
-        regions = MAPPINGS[mapping](given).regions
-    return tuple(window(found, given.size, window_side) for found in regions) if region == "window" else regions
+def _regions(
+    given: Scene, mapping: str, kinds: Sequence[RegionKind], window_side: int
+) -> tuple[tuple[Region, ...], ...]:
+    """For each kind, the region of every prototype; a map is painted once, and only where that is needed."""
+    field = given.model.field_at(given.size)
+    fields = tuple(tuple(Box(*box) for box in field.boxes(row, col)) for row, col in given.best_cells.tolist())
+    painted = mapping not in _CLAIM_THE_FIELD and any(kind != "field" for kind in kinds)
+    claimed = MAPPINGS[mapping](given).regions if painted else fields
+    windows = tuple(window(found, given.size, window_side) for found in claimed)
+    by_kind: dict[RegionKind, tuple[Region, ...]] = {"window": windows, "field": fields, "claimed": claimed}
+    return tuple(by_kind[kind] for kind in kinds)
 
 
 def _each(labels: list[int], found: ConsistencyScore, kept: StabilityScore) -> tuple[PrototypeParts, ...]:
@@ -234,11 +306,11 @@ def _image(model: PixPNet, sample: Sample) -> Tensor:
     return sample.image.as_subclass(Tensor).to(model.prototypes)
 
 
-def _refuse(model: PixPNet, mapping: str, region: str) -> None:
+def _refuse(model: PixPNet, mapping: str, regions: Sequence[str]) -> None:
     if mapping not in MAPPINGS:
         raise ValueError(f"no mapping is called {mapping!r}: choose one of {', '.join(MAPPINGS)}")
-    if region not in get_args(RegionKind):
-        raise ValueError(f"no region is called {region!r}: choose one of {', '.join(get_args(RegionKind))}")
+    if unknown := [region for region in regions if region not in get_args(RegionKind)]:
+        raise ValueError(f"no region is called {unknown[0]!r}: choose one of {', '.join(get_args(RegionKind))}")
     if model.training:
         raise ValueError(
             "the model is in training mode, in which an image's answer depends on others: call model.eval()"

@@ -13,6 +13,8 @@ from pixpnet.views.slide import HEIGHT, WIDTH, Slide
 _MARGIN = 0.45
 _LEFT, _TOP, _PLOT_WIDTH, _PLOT_HEIGHT = 1.15, 1.45, 7.7, 4.95  # inches
 _LIST, _LIST_WIDTH, _LIST_HEIGHT = 9.35, 3.55, 4.2
+# A band may be as high as this times the highest mean; the rest of it is cut off, or curves would lie flat below it.
+_ROOM = 1.5
 _Dashes = tuple[float, Sequence[float]]
 # Told apart by colour and by dashes.
 _STYLES: Mapping[str, tuple[str, _Dashes]] = {
@@ -52,7 +54,7 @@ def curve_figure(table: Table) -> Figure:
 def _plot(figure: Figure, table: Table) -> None:
     place = (_LEFT / WIDTH, 1 - (_TOP + _PLOT_HEIGHT) / HEIGHT, _PLOT_WIDTH / WIDTH, _PLOT_HEIGHT / HEIGHT)
     axes = figure.add_axes(place)
-    highest = 1.0
+    lowest, highest, top = 0.0, 1.0, 1.0
     for row in table.rows:
         if row.curve is None:
             continue
@@ -60,15 +62,18 @@ def _plot(figure: Figure, table: Table) -> None:
         across = [100 * fraction for fraction in row.curve.fractions]
         if row.curve.low is not None and row.curve.high is not None:
             axes.fill_between(across, row.curve.low, row.curve.high, color=colour, alpha=0.16, linewidth=0)
+            top = max(top, *row.curve.high)
         axes.plot(across, row.curve.mean, color=colour, linestyle=dashes, linewidth=2.6)
-        highest = max(highest, *row.curve.mean)
+        lowest, highest = min(lowest, *row.curve.mean), max(highest, *row.curve.mean)
     axes.axhline(1, color=MUTED, linewidth=0.8)
     axes.axvline(100 * table.mean_field, color=INK, linestyle=(0, (3, 3)), linewidth=1.6)
-    axes.set(xlim=(0, 100), ylim=(0, 1.14 * highest), autoscale_on=False)
+    axes.set(
+        xlim=(0, 100), ylim=(1.05 * lowest, max(1.14 * highest, min(1.04 * top, _ROOM * highest))), autoscale_on=False
+    )
     right = table.mean_field > 0.6
     axes.text(
         100 * table.mean_field + (-1.2 if right else 1.2),
-        0.04 * highest,
+        lowest + 0.04 * (highest - lowest),
         f"mean field {table.mean_field:.1%}",
         ha="right" if right else "left",
         fontsize=11,

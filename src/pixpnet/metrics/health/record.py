@@ -106,6 +106,12 @@ class Coverage:
     undefined: int
     classes: tuple[ClassCoverage, ...]
 
+    @property
+    def least_covered(self) -> ClassCoverage | None:
+        """The class with the smallest share, the first of several; None if no class shows a part."""
+        defined = [of_class for of_class in self.classes if of_class.visible]
+        return min(defined, key=lambda of_class: len(of_class.covered) / len(of_class.visible), default=None)
+
 
 @dataclass(frozen=True)
 class ReplacementCost:

@@ -10,15 +10,17 @@ from pixpnet.metrics.ordering.relevance import (
     ordering_result,
     relevance_ordering,
 )
-from pixpnet.metrics.ordering.spacing import Spacing
+from pixpnet.metrics.ordering.spacing import STATED_ERROR, Spacing, StatedError
 
 __all__ = [
+    "STATED_ERROR",
     "Curve",
     "Curves",
     "OrderingResult",
     "OrderingWarning",
     "PairResult",
     "Spacing",
+    "StatedError",
     "area_under_similarity",
     "drawn_samples",
     "order_sample",

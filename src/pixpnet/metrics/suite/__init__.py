@@ -2,7 +2,7 @@
 
 from pixpnet.metrics.suite.comparing import Group, Spread, compare, group_tables, spread
 from pixpnet.metrics.suite.measuring import MeasuredFolder, measure
-from pixpnet.metrics.suite.record import Accuracy, Band, MappingRow, Settings, Table, read_table
+from pixpnet.metrics.suite.record import Accuracy, Band, MappingRow, PartFigures, Settings, Table, read_table
 
 __all__ = [
     "Accuracy",
@@ -10,6 +10,7 @@ __all__ = [
     "Group",
     "MappingRow",
     "MeasuredFolder",
+    "PartFigures",
     "Settings",
     "Spread",
     "Table",

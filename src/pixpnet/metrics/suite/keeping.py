@@ -60,9 +60,14 @@ class Kept:
         """What was kept under a key, if anything.
 
         Raises:
-            BadRecord: if that is something else.
+            ValueError: if that is something else.
         """
-        return None if key not in self._values else from_plain(kind, self._values[key], f"{self.path}: {key}")
+        if key not in self._values:
+            return None
+        try:
+            return from_plain(kind, self._values[key], f"{key}")
+        except ValueError as error:
+            raise self._damaged(error) from error
 
     def put(self, value: object, *key: str) -> None:
         """Keeps a result."""
@@ -71,20 +76,25 @@ class Kept:
 
     def _read(self) -> None:
         assert self._file is not None  # only called when it was entered
-        self._file.seek(0)
-        text = self._file.read()
-        whole = text.rfind("\n") + 1
-        if whole < len(text):  # a process that was killed had begun to write this line
-            os.truncate(self.path, len(text[:whole].encode()))
-        lines = text[:whole].splitlines()
+        written = self.path.read_bytes()
+        whole = written.rfind(b"\n") + 1
+        if whole < len(written):  # a process that was killed had begun to write this line
+            os.truncate(self.path, whole)
+        lines = written[:whole].split(b"\n")[:-1]
         if not lines:
             self._write({"about": self._about})
-        for line in lines[1:]:
-            try:
+            return
+        try:
+            if json.loads(lines[0]) != json.loads(json.dumps({"about": self._about})):
+                raise ValueError("its first line does not say what it is about")
+            for line in lines[1:]:
                 found = json.loads(line)
                 self._values[tuple(found["key"])] = found["value"]
-            except (ValueError, KeyError, TypeError, RecursionError) as error:
-                raise ValueError(f"{self.path} is damaged: {error}: delete it to measure anew") from error
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> ValueError:
+        return ValueError(f"{self.path} is damaged: {error}: delete it to measure anew")
 
     def _write(self, record: Mapping[str, Any]) -> None:
         assert self._file is not None  # only called when it was entered

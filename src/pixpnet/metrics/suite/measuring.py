@@ -1,4 +1,4 @@
-"""Measuring a run: accuracy, field, consistency and stability, relevance ordering, for each mapping (Table 2).
+"""Measuring a run: accuracy, field, consistency and stability, relevance ordering (Table 2), health of prototypes.
 
 Samples are walked through one by one, all mappings for each, so that a measurement that was stopped compares mappings
 on the same samples. Every result is on the disk when the next one begins (`keeping.py`).
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from statistics import median
 
 import torch
 
@@ -18,12 +19,15 @@ from pixpnet.data.reader import WithoutMasks
 from pixpnet.fields import UnsupportedOperation
 from pixpnet.mapping import MAPPINGS
 from pixpnet.metrics.bootstrap import Estimate, bootstrap_mean
-from pixpnet.metrics.ordering import Curves, PairResult, Spacing, drawn_samples, order_sample
+from pixpnet.metrics.consistency import THRESHOLD
+from pixpnet.metrics.health import PrototypeHealth, prototype_health
+from pixpnet.metrics.ordering import STATED_ERROR, Curves, PairResult, Spacing, drawn_samples, order_sample
 from pixpnet.metrics.part_hits import scaled_window_side
-from pixpnet.metrics.part_scores import consistency_and_stability
-from pixpnet.metrics.suite.band import mean_band, on_grid
+from pixpnet.metrics.part_scores import PartScores, scores_by_region
+from pixpnet.metrics.stability import NOISE
+from pixpnet.metrics.suite.band import GRID, mean_band, on_grid
 from pixpnet.metrics.suite.keeping import Kept
-from pixpnet.metrics.suite.record import TABLE_FILE, Accuracy, MappingRow, Settings, Table
+from pixpnet.metrics.suite.record import TABLE_FILE, Accuracy, MappingRow, PartFigures, Settings, Table
 from pixpnet.model import PixPNet
 from pixpnet.records import from_plain, to_plain
 from pixpnet.training import Judgement, Metrics, Run, judge, open_run_data
@@ -53,6 +57,10 @@ class _Pair:
     recovery: float | None
     curve: tuple[float, ...] | None
 
+    def __post_init__(self) -> None:
+        if self.curve is not None and len(self.curve) != len(GRID):
+            raise ValueError(f"a curve is kept at {len(GRID)} points, not {len(self.curve)}")
+
 
 @dataclass(frozen=True)
 class _Ordered:
@@ -66,9 +74,8 @@ class _Ordered:
 class _Parts:
     """What is kept of consistency and stability."""
 
-    consistency: Estimate | None
-    stability: Estimate | None
-    undefined: int
+    window: PartFigures
+    claimed: PartFigures
     samples: int
 
 
@@ -109,6 +116,7 @@ def measure(
         accuracy = suite.accuracy(found, torch.device(device))
         ordered, notes = suite.ordering()
         parts = suite.parts(notes)
+        health = suite.health(found)
     rows = tuple(_row(name, ordered[name], parts.get(name), notes[name], settings) for name in settings.mappings)
     at = f" @ {model.backbone.at}" if model.backbone.at else ""
     table = Table(
@@ -124,7 +132,11 @@ def measure(
         samples=len(suite.drawn),
         part_samples=max((each.samples for each in parts.values()), default=0),
         window=scaled_window_side(model.preprocessing.size),
+        threshold=THRESHOLD,
+        noise=NOISE,
+        stated_error=STATED_ERROR if settings.method == "stepped" else None,
         rows=rows,
+        health=health,
     )
     with written_whole(folder / TABLE_FILE) as temporary:
         temporary.write_text(json.dumps(to_plain(table)), encoding="utf-8")
@@ -207,20 +219,30 @@ class _Suite:
             if name == "prp":
                 notes[name].append("prp draws no region of its own, so there is no S_con and no S_sta (as in Table 2)")
                 continue
-            parts = self.kept.get(_Parts, "parts", name, str(len(drawn)))
+            parts = self.kept.get(_Parts, "part figures", name, str(len(drawn)))
             if parts is None:
-                scores = consistency_and_stability(
+                window, claimed = scores_by_region(
                     self.model,
                     looked_at,
                     self.data.point_parts,
                     name,
+                    ("window", "claimed"),
                     window_side=scaled_window_side(self.model.preprocessing.size),
                     seed=self.settings.seed,
                     progress=partial(self.watching, f"parts, {name}"),
                 )
-                parts = _Parts(scores.consistency, scores.stability, scores.undefined, scores.samples)
-                self.kept.put(parts, "parts", name, str(len(drawn)))
+                parts = _Parts(_figures(window), _figures(claimed), window.samples)
+                self.kept.put(parts, "part figures", name, str(len(drawn)))
             found[name] = parts
+        return found
+
+    def health(self, run: Run) -> PrototypeHealth:
+        """On the images that prototypes come from and on validation images: nothing here needs test images."""
+        found = self.kept.get(PrototypeHealth, "health")
+        if found is None:
+            told = partial(self.watching, "health of prototypes")
+            found = prototype_health(self.model, self.data, "val", told, run=run, seed=self.settings.seed)
+            self.kept.put(found, "health")
         return found
 
 
@@ -245,6 +267,12 @@ def _entries(run: Run, data: DataSet, settings: Settings) -> tuple[Entry, ...]:
     return data.test.open(run.recorder(), reason)
 
 
+def _figures(scores: PartScores) -> PartFigures:
+    return PartFigures(
+        scores.consistency, scores.soft_consistency, scores.stability, scores.soft_stability, scores.undefined
+    )
+
+
 def _short(pair: PairResult) -> _Pair:
     return _Pair(pair.prototype, pair.area, pair.recovery, on_grid(pair.curve))
 
@@ -259,17 +287,20 @@ def _row(
         return bootstrap_mean([value for _, value in defined], [sample for sample, _ in defined], settings.seed)
 
     curves = [(sample, pair.curve) for sample, pair in pairs if pair.curve is not None]
+    method = next((found.method for found in ordered.values()), settings.method)
+    if method != settings.method:
+        notes = [*notes, f"every step of an exact curve took a whole forward pass ({method})"]
     return MappingRow(
         mapping=name,
-        consistency=None if parts is None else parts.consistency,
-        stability=None if parts is None else parts.stability,
-        parts_undefined=None if parts is None else parts.undefined,
+        window=None if parts is None else parts.window,
+        claimed=None if parts is None else parts.claimed,
         area=estimate([(sample, pair.area) for sample, pair in pairs]),
+        median_area=median(areas) if (areas := [pair.area for _, pair in pairs if pair.area is not None]) else None,
         recovery=estimate([(sample, pair.recovery) for sample, pair in pairs]),
         pairs=len(pairs),
         undefined=sum(pair.area is None for _, pair in pairs),
         curve=mean_band([curve for _, curve in curves], [sample for sample, _ in curves], settings.seed),
-        method=next((found.method for found in ordered.values()), settings.method),
+        method=method,
         notes=tuple(notes),
     )
 

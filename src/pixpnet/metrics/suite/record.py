@@ -8,6 +8,8 @@ from typing import Literal
 from pixpnet.config import RunConfig
 from pixpnet.mapping import MAPPINGS
 from pixpnet.metrics.bootstrap import Estimate
+from pixpnet.metrics.health import PrototypeHealth
+from pixpnet.metrics.ordering import StatedError
 from pixpnet.records import from_plain
 
 TABLE_FILE = "table.json"
@@ -74,15 +76,35 @@ class Band:
 
 
 @dataclass(frozen=True)
+class PartFigures:
+    """Consistency and stability for one kind of region.
+
+    Attributes:
+        consistency: S_con, the share of prototypes that find one part often enough (`Table.threshold`).
+        soft_consistency: the mean of how often they do, without a threshold (App. J).
+        stability: S_sta.
+        soft_stability: the same, part by part.
+        undefined: how many prototypes are in none of the four.
+    """
+
+    consistency: Estimate | None
+    soft_consistency: Estimate | None
+    stability: Estimate | None
+    soft_stability: Estimate | None
+    undefined: int
+
+
+@dataclass(frozen=True)
 class MappingRow:
     """One mapping: a row of Table 2. None is what is undefined, and `notes` say why.
 
     Attributes:
         mapping: its name.
-        consistency: S_con.
-        stability: S_sta.
-        parts_undefined: how many prototypes are in neither of the two; None if they were not measured.
-        area: AUSC.
+        window: parts in the published window around what the mapping claims; None if that was not measured.
+        claimed: parts in what the mapping claims itself: the exact field of the best cell (field), the box around the
+            top 5 % (upsampling), a field somewhere else (random); None if that was not measured.
+        area: AUSC, the mean over pairs. One whose similarity hardly rises may have a huge one: see the median.
+        median_area: the median over the same pairs.
         recovery: %2R, as a fraction.
         pairs: of sample and prototype.
         undefined: how many of them are in neither of the two, because the similarity does not rise.
@@ -92,10 +114,10 @@ class MappingRow:
     """
 
     mapping: str
-    consistency: Estimate | None
-    stability: Estimate | None
-    parts_undefined: int | None
+    window: PartFigures | None
+    claimed: PartFigures | None
     area: Estimate | None
+    median_area: float | None
     recovery: Estimate | None
     pairs: int
     undefined: int
@@ -121,7 +143,11 @@ class Table:
         samples: how many were drawn for the relevance ordering test.
         part_samples: how many were looked at for consistency and stability.
         window: side of the window in which parts count, in pixels.
+        threshold: how often a consistent prototype finds its part, at least.
+        noise: standard deviation of what is added for stability, in units of the normalised image.
+        stated_error: how far stepped curves were from exact ones where both were made; None for exact curves.
         rows: one for each mapping.
+        health: what may be wrong with the prototypes, on training and validation images whatever the split.
     """
 
     run: str
@@ -136,7 +162,11 @@ class Table:
     samples: int
     part_samples: int
     window: int
+    threshold: float
+    noise: float
+    stated_error: StatedError | None
     rows: tuple[MappingRow, ...]
+    health: PrototypeHealth
 
 
 def read_table(path: Path) -> Table:
@@ -151,4 +181,6 @@ def read_table(path: Path) -> Table:
     try:
         return from_plain(Table, json.loads(file.read_text(encoding="utf-8")), "table")
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{file} is damaged: {error}") from error
+        raise ValueError(
+            f"{file} is damaged or of an earlier version: {error}: measure the run again, which reuses what was kept"
+        ) from error

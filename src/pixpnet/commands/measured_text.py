@@ -1,0 +1,174 @@
+"""A measured table in words: percent, with 95 % intervals; a dash and a count for what is undefined."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pixpnet.metrics.bootstrap import Estimate
+    from pixpnet.metrics.health import PrototypeHealth
+    from pixpnet.metrics.suite import MappingRow, PartFigures, Table
+
+_UNKNOWN = "–"
+_COLUMNS = ("mapping", "S_con", "S_sta", "AUSC", "%2R", "undefined")
+# Between the mean and the median of AUSC, before it is worth a word.
+_FAR = 0.1
+_PART_COLUMNS = ("mapping", "region", "S_con", "soft S_con", "S_sta", "soft S_sta")
+
+
+def table_text(table: Table) -> str:
+    """All of a table, for people."""
+    accuracy = table.accuracy
+    lines = [
+        f"{table.backbone} on {table.data}, {table.settings.split}: accuracy {100 * accuracy.share:.1f} "
+        f"({100 * accuracy.low:.1f} to {100 * accuracy.high:.1f}) of {accuracy.images} images, "
+        f"mean field {100 * table.mean_field:.1f} %",
+        "",
+        *_aligned([_COLUMNS, *map(row_cells, table.rows)]),
+    ]
+    parts = [cells for row in table.rows for cells in _part_cells(row, table.window)]
+    if parts:
+        lines += ["", *_aligned([_PART_COLUMNS, *parts])]
+    how = table.settings
+    prototypes = "all prototypes" if how.prototypes is None else f"{how.prototypes} prototypes"
+    lines += ["", *map(_about_outliers, filter(_has_outliers, table.rows))]
+    lines += [f"AUSC, %2R: {table.samples} samples, {prototypes} of each one's class, {how.method} curves."]
+    if (off := table.stated_error) is not None:
+        lines.append(
+            f"Stepped curves were off the exact ones by up to {off.area:.3f} (AUSC) and {100 * off.recovery:.1f} "
+            f"points (%2R), their means by {off.mean_area:.3f} and {100 * off.mean_recovery:.1f}, in {off.curves} "
+            f"curves of {off.where}: a hint, no bound. --method exact is exact."
+        )
+    if parts:
+        lines.append(
+            f"S_con, S_sta: {table.part_samples} images, in a window of {table.window} x {table.window} pixels. "
+            f"Consistent is a part in at least {100 * table.threshold:g} % of the images that show it; soft is the "
+            f"mean without that threshold. Noise {table.noise:g}. Larger regions score higher: compare with random."
+        )
+    lines += [
+        "In brackets: 95 % intervals for other samples (AUSC, %2R) and other classes (S_con, S_sta) like these.",
+        *dict.fromkeys(note for row in table.rows for note in row.notes),
+        "",
+        *health_lines(table.health),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _has_outliers(row: MappingRow) -> bool:
+    return row.area is not None and row.median_area is not None and abs(row.area.mean - row.median_area) > _FAR
+
+
+def _about_outliers(row: MappingRow) -> str:
+    return (
+        f"{row.mapping}: the median AUSC is {row.median_area:.2f}; curves that hardly rise have a large one and pull "
+        "the mean."
+    )
+
+
+def row_cells(row: MappingRow) -> tuple[str, ...]:
+    """A mapping's row of Table 2."""
+    missing = []
+    if row.undefined:
+        missing.append(f"{row.undefined} of {row.pairs} curves")
+    if row.window is not None and row.window.undefined:
+        missing.append(f"{row.window.undefined} prototypes without parts")
+    return (
+        row.mapping,
+        _percent(None if row.window is None else row.window.consistency),
+        _percent(None if row.window is None else row.window.stability),
+        _words_of(row.area, 1, 2),
+        _percent(row.recovery),
+        ", ".join(missing) or "0",
+    )
+
+
+def health_lines(health: PrototypeHealth) -> list[str]:
+    """What may be wrong with the prototypes, a line for each."""
+    background, twins, deciding = health.background, health.duplicates, health.deciding
+    by = {"masks": f"show less than {100 * background.least:g} % object", "keypoints": "hold no part"}
+    cells = [
+        (f"health of {health.count} prototypes", "%", ""),
+        ("on background", _percent(background.share), _known(by.get(background.known_by), background.undefined)),
+        ("twin in its class, same image", _percent(twins.within.same_image), _known(None, twins.undefined)),
+        ("twin in its class, same pixels", _percent(twins.within.same_region), _known(None, twins.undefined)),
+        (
+            "twin in its class, near vector",
+            _percent(twins.within.near_vector),
+            f"within {100 * twins.tolerance:g} % of its length",
+        ),
+        ("twin in another class, same pixels", _percent(twins.across.same_region), _known(None, twins.undefined)),
+        ("twin in another class, near vector", _percent(twins.across.near_vector), ""),
+        (
+            "never decides",
+            _percent(deciding.never),
+            f"one left out at a time, {deciding.images} {deciding.split} images",
+        ),
+        (
+            "parts covered, mean of classes",
+            _percent(health.coverage.share),
+            f"{health.coverage.undefined} classes undefined" if health.coverage.undefined else "",
+        ),
+    ]
+    if health.replacement is not None:
+        lost = health.replacement
+        cells.append(
+            ("accuracy lost at replacement, val", _percent(lost.validation), f"points, {lost.validation.count} images")
+        )
+        if lost.test is not None:
+            cells.append(
+                ("accuracy lost at replacement, test", _percent(lost.test), f"points, {lost.test.count} images")
+            )
+    least = health.coverage.least_covered
+    said = (
+        []
+        if least is None
+        else [f"Fewest parts: class {least.label} covers {len(least.covered)} of {len(least.visible)}."]
+    )
+    return [
+        *_aligned(cells),
+        *said,
+        "Intervals draw classes again; (alike) where all are the same, which says nothing.",
+    ]
+
+
+def _part_cells(row: MappingRow, side: int) -> list[tuple[str, ...]]:
+    own = {"field": "exact field", "upsampling": "top 5 % box", "random": "moved field"}
+    kinds: tuple[tuple[str, PartFigures | None], ...] = (
+        (f"window {side}", row.window),
+        (own.get(row.mapping, "claimed"), row.claimed),
+    )
+    return [
+        (
+            row.mapping if place == 0 else "",
+            name,
+            *map(_percent, (found.consistency, found.soft_consistency, found.stability, found.soft_stability)),
+        )
+        for place, (name, found) in enumerate(kinds)
+        if found is not None
+    ]
+
+
+def _known(how: str | None, undefined: int) -> str:
+    return ", ".join(filter(None, (how, f"{undefined} undefined" if undefined else "")))
+
+
+def _aligned(cells: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return ["  ".join(f"{cell:{width}s}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+
+
+def _percent(estimate: Estimate | None) -> str:
+    return _words_of(estimate, 100, 1)
+
+
+def _words_of(estimate: Estimate | None, factor: float, digits: int) -> str:
+    if estimate is None:
+        return _UNKNOWN
+    mean = f"{factor * estimate.mean:.{digits}f}"
+    if estimate.low is None or estimate.high is None:
+        return mean
+    if estimate.low == estimate.high:
+        return f"{mean} (alike)"
+    return f"{mean} ({factor * estimate.low:.{digits}f} to {factor * estimate.high:.{digits}f})"

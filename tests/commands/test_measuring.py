@@ -129,7 +129,7 @@ def test_ctrl_c_keeps_what_is_there_and_says_how_to_go_on(
     assert f"pixpnet measure {run}" in said.err
     assert f"--out '{out}'" in said.err
     assert main(["measure", str(run), *FEW, "--out", str(out)]) == 0
-    assert len(results.read_text().splitlines()) == 1 + 4
+    assert len(results.read_text().splitlines()) == 1 + 4 + 1  # and health
 
 
 def test_runs_of_several_seeds_are_one_row_with_their_deviation(

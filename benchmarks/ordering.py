@@ -1,6 +1,7 @@
 """The exact relevance ordering test: a step by incremental evaluation against a step by a whole forward pass.
 
     python benchmarks/ordering.py [--quick]
+    python benchmarks/ordering.py --curve 1000      every step of a curve both ways, on the small network
 
 Random weights (the speed does not depend on them), one thread, processor time. A pass over 224 x 224 pixels has 50,176
 steps; here the beginning, the middle and the end of an order are walked, for a map with one hot spot (pixels next to
@@ -88,12 +89,35 @@ def incremental_step(
     return sum(taken) / len(taken), largest
 
 
+def whole_curve(steps: int) -> int:
+    """Walks the first steps of a curve both ways and compares the similarity maps of every one of them."""
+    name, at, size = NETWORKS[-1]
+    model = network(name, at, size)
+    start, image = torch.randn(2, 3, size, size, generator=torch.Generator().manual_seed(0))
+    order = orders(size)["one hot spot"][:steps]
+    moments = torch.arange(len(order) + 1)
+    exact: list[torch.Tensor] = []
+    full: list[torch.Tensor] = []
+    prepared = plan(model, (size, size))
+    fast = seconds(lambda: exact.extend(incremental_distance_maps(model, prepared, start, image, order, PROTOTYPE)))
+    rest = torch.cat([order, orders(size)["one hot spot"][steps:]])
+    slow = seconds(lambda: full.extend(full_distance_maps(model, start, image, rest, PROTOTYPE, moments)))
+    similarity, epsilon = model.prototype_layer.similarity, model.prototype_layer.epsilon
+    is_, should = (similarity(torch.cat(maps).double(), epsilon) for maps in (exact, full))
+    largest = float(((is_ - should) / should).abs().max())
+    print(f"{name}: {len(order)} steps, {slow:.1f} s / {fast:.1f} s = {slow / fast:.1f}, largest error {largest:.0e}")
+    return 0 if largest < 1e-5 else 1
+
+
 def main() -> int:
     """Measures and prints; the exit code says whether the wanted ratios are reached."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer steps")
+    parser.add_argument("--curve", type=int, metavar="STEPS", help="compare every one of so many steps, both ways")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
+    if arguments.curve:
+        return whole_curve(arguments.curve)
     reached = True
     print("whole forward pass / incremental step, milliseconds of both, largest relative error of a similarity map")
     for name, at, size in NETWORKS:

@@ -74,8 +74,8 @@ def test_the_file_is_complete_and_readable() -> None:
     assert values["architecture"]["epsilon"] == 1e-6
     assert values["optimisation"]["epochs"] == 20
     assert list(values) == [
-        *("data", "backbone", "at", "weights", "size", "seed", "workers", "birds", "validation_fraction", "on_bad"),
-        *("crop_to_box", "judge_on_test", "architecture", "losses", "optimisation", "replacement", "trainer"),
+        *("data", "backbone", "at", "edits", "weights", "size", "seed", "workers", "birds", "validation_fraction"),
+        *("on_bad", "crop_to_box", "judge_on_test", "architecture", "losses", "optimisation", "replacement", "trainer"),
     ]
 
 

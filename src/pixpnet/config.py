@@ -7,7 +7,7 @@ from typing import Literal
 import yaml
 
 from pixpnet.recipe import PIXPNET, Architecture, Losses, Optimisation, Recipe, Replacement
-from pixpnet.records import BadRecord, from_plain, to_plain
+from pixpnet.records import ADDED_LATER, BadRecord, from_plain, to_plain
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,8 @@ class RunConfig:
         backbone: a torchvision network, timm:NAME, module.path:callable for own code, or small-N: built in, for
             small images, its cells see N x N pixels
         at: the layer to cut it at, a module path or the paper's name (maxpool4); by default its end
+        edits: changes of the backbone that make the fields of its cells smaller, as a list in brackets:
+            [pointwise:layer3.1.conv2] (a convolution becomes 1 x 1), unstride:layer3.0, drop:layer3.1
         weights: a file of its weights (.pth or .safetensors), imagenet to download them, or none for random ones;
             may be left out for the small backbone only
         size: side of the network's input in pixels; by default what suits the data set
@@ -60,6 +62,7 @@ class RunConfig:
     data: str = "birds"
     backbone: str = "small"
     at: str = ""
+    edits: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
     weights: str | None = None
     size: int | None = None
     seed: int = 0

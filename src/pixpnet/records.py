@@ -1,6 +1,7 @@
 """Frozen records to and from plain values (what JSON and YAML hold), checked field by field.
 
-What comes from a file is not to be trusted: a missing, unknown or mistyped field is an error that says where.
+What comes from a file is not to be trusted: a missing, unknown or mistyped field is an error that says where. Only a
+field that was added after files had been written (`ADDED_LATER`) may be missing, and then has its default.
 """
 
 import dataclasses
@@ -12,6 +13,9 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
+
+# `field(default=..., metadata=ADDED_LATER)`: files of earlier versions do not have it.
+ADDED_LATER: Mapping[str, bool] = {"added later": True}
 
 
 class BadRecord(ValueError):
@@ -79,10 +83,11 @@ def _read(kind: Any, value: Any, where: str) -> Any:
 
 def _read_record(kind: Any, value: Any, where: str) -> Any:
     names = [field.name for field in dataclasses.fields(kind)]
-    if not isinstance(value, Mapping) or set(value) != set(names):
+    needed = {field.name for field in dataclasses.fields(kind) if not field.metadata.get("added later")}
+    if not isinstance(value, Mapping) or not needed <= set(value) <= set(names):
         raise _bad(where, list(value) if isinstance(value, Mapping) else value, f"the fields {', '.join(names)}")
     kinds = _hints(kind)
-    read = {name: _read(kinds[name], value[name], f"{where}.{name}") for name in names}
+    read = {name: _read(kinds[name], value[name], f"{where}.{name}") for name in names if name in value}
     try:
         return kind(**read)
     except ValueError as error:

@@ -1,6 +1,7 @@
 """Prototypical part networks on backbones whose cells see known pixels."""
 
 from pixpnet.model.backbone import Backbone, CutError, FieldWarning
+from pixpnet.model.edits import EDITS, EditError, apply_edits
 from pixpnet.model.file import ModelFileError
 from pixpnet.model.heads import ClassSum, Linear, OwnClass
 from pixpnet.model.network import Output, PixPNet
@@ -9,9 +10,11 @@ from pixpnet.model.prototypes import Matches, PrototypeLayer
 from pixpnet.model.weights import WeightsError, load_weights
 
 __all__ = [
+    "EDITS",
     "Backbone",
     "ClassSum",
     "CutError",
+    "EditError",
     "FieldWarning",
     "Linear",
     "Matches",
@@ -22,6 +25,7 @@ __all__ = [
     "PixPNet",
     "PrototypeLayer",
     "WeightsError",
+    "apply_edits",
     "load_weights",
     "picture_name",
 ]

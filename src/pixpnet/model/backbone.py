@@ -1,9 +1,8 @@
 """The core f_core: any network, cut at a layer, with everything behind the cut removed (Sec. 4)."""
 
-import copy
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ from torch.utils._pytree import tree_leaves
 from pixpnet import zoo
 from pixpnet.fields import Field, Fields, receptive_fields
 from pixpnet.fields.table import percent
+from pixpnet.model.edits import EditError, apply_edits, paths_of
 
 # Above this a "part" is most of the picture.
 _ALMOST_EVERYTHING = 0.75
@@ -35,23 +35,27 @@ class Backbone(nn.Module):
     Attributes:
         network: what is left of the network; its parameters keep their names.
         at: the layer, by its path, with the call ("relu#1") or part ("branch[0]") where one was chosen.
+        edits: what was changed in the network before it was cut.
         channels: of the output.
     """
 
-    def __init__(self, network: nn.Module, at: str, size: tuple[int, int]) -> None:
+    def __init__(self, network: nn.Module, at: str, size: tuple[int, int], edits: Sequence[str] = ()) -> None:
         """Cuts a copy of a network.
 
         Args:
             network: any module that takes images; it stays as it is.
             at: a module path, or the paper's name for the layer; "" for the whole network.
             size: height and width of the images that it will be used with.
+            edits: what to change in the copy, see `apply_edits`.
 
         Raises:
             UnknownLayer: if there is no such layer.
             CutError: if the layer's output has no rows and columns.
+            EditError: if an edit does not fit, or lies behind the cut.
         """
         super().__init__()
-        network = copy.deepcopy(network).eval()
+        edited = paths_of(edits, network)
+        network = apply_edits(network, edits, (3, *size)).eval()
         fields = receptive_fields(network, (3, *size))
         field = fields[at]
         if len(field.shape) != 3:
@@ -61,6 +65,7 @@ class Backbone(nn.Module):
             )
         target = _Target(at, network, fields)
         self.at = target.name
+        self.edits = tuple(edits)
         self.network = network
         self._call = target.call
         self._part = target.part
@@ -70,6 +75,7 @@ class Backbone(nn.Module):
         if target.path:
             network.get_submodule(target.path).register_forward_hook(self._stop)
             _remove_what_is_not_used(self, size)
+            _refuse_edits_behind_the_cut(self, edited)
         # Convolutions on the CPU, and on GPUs in half precision, are faster with the channels last.
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         _warn_if_it_sees_everything(field, at, network, fields)
@@ -93,7 +99,8 @@ class Backbone(nn.Module):
 
     def extra_repr(self) -> str:
         """What is printed of it."""
-        return f"cut at {self.at!r}, {self.channels} channels" if self.at else f"whole, {self.channels} channels"
+        where = f"cut at {self.at!r}" if self.at else "whole"
+        return ", ".join([where, f"{self.channels} channels", *self.edits])
 
 
 class _Reached(Exception):
@@ -167,6 +174,13 @@ def _remove_what_is_not_used(backbone: Backbone, size: tuple[int, int]) -> None:
         for name, parameter in list(module.named_parameters(recurse=False)):
             if id(parameter) not in used.seen:
                 setattr(module, name, None)
+
+
+def _refuse_edits_behind_the_cut(backbone: Backbone, edited: Mapping[str, str]) -> None:
+    left = {path for path, module in backbone.network.named_modules() if not isinstance(module, _Removed)}
+    for edit, path in edited.items():
+        if path not in left:
+            raise EditError(f"the edit '{edit}' changes nothing in front of the cut at '{backbone.at}': leave it out")
 
 
 def _better_cuts(network: nn.Module, fields: Fields) -> str:

@@ -1,19 +1,23 @@
 """A new network from names: backbone, cut, weights, and what stands behind."""
 
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
 from pixpnet import zoo
 from pixpnet.data import Preprocessing
-from pixpnet.model.backbone import Backbone
+from pixpnet.model.backbone import Backbone, FieldWarning
 from pixpnet.model.network import PixPNet
 from pixpnet.model.weights import WeightsError, load_weights
 from pixpnet.recipe import Architecture
 
 
-def build_backbone(name: str, at: str, weights: str | None, size: int, seed: int) -> Backbone:
-    """A backbone from the zoo, cut, with its weights.
+def build_backbone(
+    name: str, at: str, weights: str | None, size: int, seed: int, edits: Sequence[str] = ()
+) -> Backbone:
+    """A backbone from the zoo, with its weights, edited and cut.
 
     Args:
         name: in the zoo.
@@ -21,9 +25,11 @@ def build_backbone(name: str, at: str, weights: str | None, size: int, seed: int
         weights: a file, "imagenet" to download them, "none" for random ones; None is for the small backbone only.
         size: side of the images.
         seed: of random weights.
+        edits: changes of the network that has those weights, see `apply_edits`.
 
     Raises:
         WeightsError: if it was not said which weights, or the file does not fit.
+        EditError: if an edit does not fit.
     """
     if weights is None and not name.startswith("small"):
         raise WeightsError(
@@ -32,12 +38,19 @@ def build_backbone(name: str, at: str, weights: str | None, size: int, seed: int
         )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        if weights == "imagenet":
-            return Backbone(zoo.download(name), at, (size, size))
-        backbone = Backbone(zoo.build(name), at, (size, size))
-    if weights not in (None, "none"):
-        load_weights(backbone.network, Path(weights).expanduser())
-    return backbone
+        network = zoo.download(name) if weights == "imagenet" else zoo.build(name)
+        if weights in (None, "none", "imagenet"):
+            return Backbone(network, at, (size, size), edits)
+        # A file fits the network as it was, up to the cut; with edits, the field is not yet the one to warn about.
+        with warnings.catch_warnings():
+            if edits:
+                warnings.simplefilter("ignore", FieldWarning)
+            unedited = Backbone(network, at, (size, size))
+        load_weights(unedited.network, Path(weights).expanduser())
+        if not edits:
+            return unedited
+        network.load_state_dict(unedited.network.state_dict(), strict=False)
+        return Backbone(network, at, (size, size), edits)
 
 
 def build_model(

@@ -7,7 +7,7 @@ is a name in the zoo. A person's own code is only called when the caller allows 
 import json
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -20,7 +20,7 @@ from pixpnet.model.backbone import Backbone, FieldWarning
 from pixpnet.model.network import PixPNet
 from pixpnet.model.origin import Origin
 from pixpnet.recipe import Architecture
-from pixpnet.records import BadRecord, from_plain, to_plain
+from pixpnet.records import ADDED_LATER, BadRecord, from_plain, to_plain
 from pixpnet.whole_file import written_whole
 
 MODEL_FILE = "model.safetensors"
@@ -48,6 +48,7 @@ class Card:
         class_names: in the order of the logits.
         preprocessing: from files to the network.
         origins: of the prototypes, where they are patches.
+        edits: what is changed in the backbone before it is cut.
     """
 
     format: int
@@ -57,6 +58,7 @@ class Card:
     class_names: tuple[str, ...]
     preprocessing: Preprocessing
     origins: tuple[Origin, ...] | None
+    edits: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
 
 
 def save_model(model: PixPNet, path: Path) -> None:
@@ -75,11 +77,15 @@ def save_model(model: PixPNet, path: Path) -> None:
         model.class_names,
         model.preprocessing,
         model.origins,
+        model.backbone.edits,
     )
     # Cloned, because a module may be registered under two names, and a file holds each tensor once.
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in model.state_dict().items()}
+    values = to_plain(card)
+    if not card.edits:
+        del values["edits"]  # so that versions that know of none read it
     with written_whole(path) as temporary:
-        temporary.write_bytes(save(tensors, metadata={_CARD: json.dumps(to_plain(card))}))
+        temporary.write_bytes(save(tensors, metadata={_CARD: json.dumps(values)}))
 
 
 def load_model(path: Path, own_code: bool = False) -> PixPNet:
@@ -214,7 +220,7 @@ def _build(card: Card, file: Path, own_code: bool) -> PixPNet:
     try:
         # Its fields were looked at, and warned about, when it was trained; its first weights do not matter.
         with warnings.catch_warnings(action="ignore", category=FieldWarning), torch.random.fork_rng(devices=[]):
-            backbone = Backbone(zoo.build(card.backbone), card.at, (size, size))
+            backbone = Backbone(zoo.build(card.backbone), card.at, (size, size), card.edits)
             model = PixPNet(backbone, card.architecture, card.class_names, card.preprocessing, card.backbone)
     except (ValueError, LookupError, RuntimeError, MemoryError) as error:
         raise ModelFileError(f"the network that {file} describes cannot be built: {error}") from error

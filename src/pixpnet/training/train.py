@@ -89,7 +89,7 @@ def train(
 
     Raises:
         RunError: if the folder is in use.
-        DataError, UnknownModel, WeightsError, CutError: if the configuration cannot be carried out.
+        DataError, UnknownModel, WeightsError, CutError, EditError: if the configuration cannot be carried out.
         TrainingDiverged: if the loss is no number any more.
     """
     if _leads():
@@ -155,7 +155,7 @@ def _prepare(config: RunConfig, data: DataSet, out: Path, watcher: Watcher) -> F
             f"{data.name} has too few images for a validation split, and the model is chosen on it: add images, or "
             "raise --validation_fraction"
         )
-    backbone = build_backbone(config.backbone, config.at, config.weights, preprocessing.size, config.seed)
+    backbone = build_backbone(config.backbone, config.at, config.weights, preprocessing.size, config.seed, config.edits)
     model = build_model(backbone, config.backbone, config.architecture, data.class_names, preprocessing, config.seed)
     with evaluating(model):
         model(torch.zeros(1, 3, preprocessing.size, preprocessing.size))  # says now if prototypes do not fit

@@ -81,6 +81,16 @@ def test_one_layer_at_a_size_that_is_not_square(capsys: pytest.CaptureFixture[st
     assert list(record["layers"]) == ["maxpool4"]
 
 
+def test_fields_of_an_edited_network(capsys: pytest.CaptureFixture[str]) -> None:
+    def seen(*words: str) -> object:
+        assert main(["fields", *words, "--at", "stage3", "--size", "64", "--json"]) == 0
+        return json.loads(capsys.readouterr().out)["layers"]
+
+    # A 3x3 block at a step of 8 pixels adds 16, and none when it is made 1 x 1.
+    assert seen("small-37", "--edits", "pointwise:stage3.wider1") == seen("small-21")
+    assert seen("small-37") != seen("small-21")
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

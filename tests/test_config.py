@@ -36,6 +36,7 @@ names = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | tricky
 @given(
     data=names,
     at=names,
+    edits=st.lists(names, max_size=3).map(tuple),
     weights=st.none() | names,
     size=st.none() | st.integers(1, 10**6),
     seed=st.integers(0, 2**64),
@@ -47,6 +48,7 @@ def test_every_configuration_comes_back_from_its_file(
     tmp_path_factory: pytest.TempPathFactory,
     data: str,
     at: str,
+    edits: tuple[str, ...],
     weights: str | None,
     size: int | None,
     seed: int,
@@ -57,6 +59,7 @@ def test_every_configuration_comes_back_from_its_file(
     config = RunConfig(
         data=data,
         at=at,
+        edits=edits,
         weights=weights,
         size=size,
         seed=seed,
@@ -90,6 +93,8 @@ def test_using_a_recipe_changes_the_recipe_only() -> None:
     ("change", "message"),
     [
         ({"seed": "0"}, r"configuration\.seed: expected a value of type int, got '0'"),
+        ({"edits": "drop:layer3.1"}, r"configuration\.edits: expected a list, got 'drop:layer3\.1'"),
+        ({"edits": ["drop:layer3.1", 1]}, r"configuration\.edits\[1\]: expected a value of type str, got 1"),
         ({"size": 1.5}, r"configuration\.size: expected a value of type int, got 1\.5"),
         ({"size": 0}, r"configuration: size is a number of pixels above 0, got 0"),
         ({"seed": -1}, r"configuration: seed and workers are not negative, got -1 and 0"),
@@ -120,6 +125,13 @@ def test_a_missing_field_is_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(values))
     with pytest.raises(ValueError, match="expected the fields data, backbone"):
         read_config(tmp_path / "config.yaml")
+
+
+def test_the_file_of_a_version_without_edits_has_none(tmp_path: Path) -> None:
+    values = yaml.safe_load(config_text(RunConfig(edits=("drop:layer3.1",))))
+    del values["edits"]
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(values))
+    assert read_config(tmp_path / "config.yaml") == RunConfig()
 
 
 @pytest.mark.parametrize(

@@ -50,49 +50,42 @@ def outputs(network: nn.Module, images: Tensor) -> Tensor:
 # Fields, by the arithmetic of kernels and strides: a layer adds (kernel - 1) times the step between its taps in pixels.
 
 VGG16_MAXPOOL4 = 100  # 1 + 2*2*1 + 1 | + 2*2*2 + 2 | + 3*2*4 + 4 | + 3*2*8 + 8
-RESNET18_LAYER3 = 211  # 1 + 6 + 2*2 | + 4*2*4 | + 2*4 + 3*2*8 | + 2*8 + 3*2*16
+RESNET18_LAYER2 = 99  # 1 + 6 + 2*2 | + 4*2*4 | + 2*4 + 3*2*8
 
 
 @pytest.mark.parametrize(
     ("name", "at", "edits", "side", "cells"),
     [
-        ("vgg16", "maxpool4", [], VGG16_MAXPOOL4, 14),
-        ("vgg16", "maxpool4", ["pointwise:features.21"], VGG16_MAXPOOL4 - 2 * 8, 14),
-        ("vgg16", "maxpool4", ["pointwise:features.12", "pointwise:features.21"], VGG16_MAXPOOL4 - 2 * 4 - 2 * 8, 14),
-        ("vgg16", "maxpool4", ["pointwise:features"], 1 + 1 + 2 + 4 + 8, 14),  # the pools alone are left
-        # Behind the third pool taps lie 4 pixels apart, not 8. It makes 55 of 56 cells, and the next pool 27 of those.
-        ("vgg16", "maxpool4", ["unstride:maxpool3"], VGG16_MAXPOOL4 - 3 * 2 * 4 - 4, 27),
-        ("resnet18", "layer3", [], RESNET18_LAYER3, 14),
-        ("resnet18", "layer3", ["drop:layer3.1"], RESNET18_LAYER3 - 2 * 2 * 16, 14),
-        ("resnet18", "layer3", ["pointwise:layer3.1"], RESNET18_LAYER3 - 2 * 2 * 16, 14),
-        ("resnet18", "layer3", ["unstride:layer3.0"], RESNET18_LAYER3 - 3 * 2 * 8, 28),
-        ("resnet18", "layer3", ["unstride:layer3.0", "drop:layer3.1"], RESNET18_LAYER3 - 3 * 2 * 8 - 2 * 2 * 8, 28),
+        ("vgg16", "maxpool4", ["pointwise:features.21"], VGG16_MAXPOOL4 - 2 * 8, 8),
+        ("vgg16", "maxpool4", ["pointwise:features.12", "pointwise:features.21"], VGG16_MAXPOOL4 - 2 * 4 - 2 * 8, 8),
+        ("vgg16", "maxpool4", ["pointwise:features"], 1 + 1 + 2 + 4 + 8, 8),  # the pools alone are left
+        # Behind the third pool taps lie 4 pixels apart, not 8. It makes 31 of 32 cells, and the next pool 15 of those.
+        ("vgg16", "maxpool4", ["unstride:maxpool3"], VGG16_MAXPOOL4 - 3 * 2 * 4 - 4, 15),
+        ("resnet18", "layer2", ["drop:layer2.1"], RESNET18_LAYER2 - 2 * 2 * 8, 16),
+        ("resnet18", "layer2", ["pointwise:layer2.1", "pointwise:layer1.0.conv1"], RESNET18_LAYER2 - 4 * 8 - 2 * 4, 16),
+        ("resnet18", "layer2", ["unstride:layer2.0", "drop:layer2.1"], RESNET18_LAYER2 - 3 * 2 * 4 - 2 * 2 * 4, 32),
     ],
 )
 def test_the_side_of_a_field_is_what_kernels_and_strides_add_up_to(
     name: str, at: str, edits: list[str], side: int, cells: int
 ) -> None:
-    field = fields_of(name, edits, 448 if name == "resnet18" else 224)[at]  # so large that no field is clipped
-    scale = 2 if name == "resnet18" else 1
+    field = fields_of(name, edits, 128)[at]  # so large that the border does not clip all fields
     assert field.size == (side, side)
-    assert field.shape[1:] == (scale * cells, scale * cells)
+    assert field.shape[1:] == (cells, cells)
 
 
 def test_behind_a_dropped_block_cells_see_what_they_saw_in_front_of_it() -> None:
-    whole, edited = fields_of("resnet18"), fields_of("resnet18", ["drop:layer3.1"])
-    for row, col in ((0, 0), (5, 9), (13, 13)):
-        assert edited["layer3"].boxes(row, col) == whole["layer3.0"].boxes(row, col)
+    whole, edited = fields_of("small-37", [], 64), fields_of("small-37", ["drop:stage3.wider1"], 64)
+    for row, col in ((0, 0), (3, 5), (7, 7)):
+        assert edited["stage3"].boxes(row, col) == whole["stage3.mix"].boxes(row, col)
 
 
 @pytest.mark.parametrize(
     ("name", "at", "size", "edits"),
     [
         ("resnet18", "layer2", 40, ["unstride:maxpool", "pointwise:layer1.1.conv1", "drop:layer2.1"]),
-        ("resnet50", "layer2", 33, ["unstride:layer2.0", "drop:layer2.2", "pointwise:layer1"]),
         ("vgg11", "maxpool3", 32, ["unstride:maxpool2", "pointwise:features.8"]),
-        ("squeezenet1_0", "maxpool2", 64, ["pointwise:conv1", "pointwise:features.4", "unstride:maxpool1"]),
-        ("densenet121", "transition1", 32, ["pointwise:denseblock1.denselayer6", "unstride:pool0"]),
-        ("inception_v3", "maxpool1", 40, ["pointwise:Conv2d_2a_3x3", "unstride:Conv2d_1a_3x3"]),
+        ("squeezenet1_0", "maxpool2", 48, ["pointwise:conv1", "pointwise:features.4", "unstride:maxpool1"]),
         ("small-37", "", 32, ["pointwise:stage1.wider", "unstride:stage2", "drop:stage3.wider1"]),
     ],
 )
@@ -120,7 +113,7 @@ def chains(draw: st.DrawFn) -> nn.Sequential:
     return nn.Sequential(*layers).eval()
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(chains(), st.randoms(use_true_random=False))
 def test_a_pointwise_edit_keeps_every_shape_and_enlarges_no_field(network: nn.Sequential, random: Random) -> None:
     fitting = [
@@ -141,7 +134,7 @@ def test_a_pointwise_edit_keeps_every_shape_and_enlarges_no_field(network: nn.Se
 # Values
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(
     kernel=st.tuples(*[st.sampled_from([1, 3, 5, 7])] * 2).filter(lambda sides: max(sides) > 1),
     stride=st.tuples(*[st.integers(1, 3)] * 2),
@@ -290,8 +283,7 @@ class _Pair(nn.Module):
         ("resnet18", "unstride:layer1", "layer1 .*no convolution, maximum or average pool with a stride above 1"),
         ("resnet18", "drop:layer3.0", "layer3.0 .*another of the same shape"),
         ("resnet18", "drop:maxpool", "another of the same shape"),
-        ("resnet18", "unstride:layer3.0.conv1", "does not run on 3 x 224 x 224 .*edit the whole block"),
-        ("densenet121", "drop:denseblock1.denselayer2", "another of the same shape"),  # takes a list
+        ("resnet18", "unstride:layer3.0.conv1", "does not run on 3 x 64 x 64 .*edit the whole block"),
         ("own", "pointwise:even", r"Conv2d of 2 x 2\) has a window without a centre"),
         ("own", "pointwise:lazy", r"OwnConv of 3 x 3\) has .*code of its own"),
         ("own", "pointwise:up", r"ConvTranspose2d\) is no two-dimensional convolution"),
@@ -303,28 +295,28 @@ def test_an_edit_that_does_not_fit_is_refused_with_its_name_and_the_reason(
 ) -> None:
     whole = Own() if network == "own" else zoo.build(network, device="meta")
     with pytest.raises(EditError, match=message) as caught:
-        apply_edits(whole, [edit])
+        apply_edits(whole, [edit], (3, 64, 64))
     assert edit in str(caught.value)
 
 
 def test_an_edit_that_was_made_does_not_fit_again() -> None:
     with pytest.raises(EditError, match="larger than 1 x 1"):
-        apply_edits(zoo.build("vgg11", device="meta"), ["pointwise:features.3"] * 2)
+        apply_edits(zoo.build("vgg11", device="meta"), ["pointwise:features.3"] * 2, (3, 64, 64))
     with pytest.raises(EditError, match="names no module"):
-        apply_edits(zoo.build("resnet18", device="meta"), ["drop:layer1.1", "pointwise:layer1.1.conv1"])
+        apply_edits(zoo.build("small-37", device="meta"), ["drop:stage3.mix", "pointwise:stage3.mix.conv"], (3, 32, 32))
 
 
 def test_layers_too_large_for_memory_are_refused_before_they_are_made() -> None:
-    strides = [f"unstride:{path}" for path in ("conv1", "maxpool", "layer2.0", "layer3.0", "layer4.0")]
-    with pytest.raises(EditError, match="512 x 2000 x 2000 numbers"):
-        apply_edits(zoo.build("resnet18", device="meta"), strides, (3, 2000, 2000))
+    network = nn.Sequential(nn.Conv2d(3, 512, 4, stride=4))
+    with pytest.raises(EditError, match="512 x 797 x 797 numbers"):
+        apply_edits(network, ["unstride:0"], (3, 800, 800))
 
 
 def test_an_edit_behind_the_cut_is_refused() -> None:
-    network = zoo.build("resnet18", device="meta")
-    for edit in ("pointwise:layer3.0.conv2", "drop:layer2.1", "unstride:layer3"):
-        with pytest.raises(EditError, match=f"'{edit}' changes nothing in front of the cut at 'layer2.0'"):
-            Backbone(network, "layer2.0", (64, 64), [edit])
+    network = zoo.build("small-37", device="meta")
+    for edit in ("pointwise:stage3.halve.conv", "drop:stage3.mix", "unstride:stage3"):
+        with pytest.raises(EditError, match=f"'{edit}' changes nothing in front of the cut at 'stage2'"):
+            Backbone(network, "stage2", (32, 32), [edit])
 
 
 def test_hooks_are_removed_even_after_an_exception() -> None:
@@ -344,12 +336,9 @@ def test_edits_are_said_in_words() -> None:
 
 
 def up_to_the_cut(path: Path) -> dict[str, Tensor]:
-    """A file of a pretrained resnet18 that ends behind its second stage."""
-    with torch.random.fork_rng(devices=[]):
-        state = random_weights(zoo.build("resnet18"), seed=5).state_dict()
-    kept = {
-        name: tensor for name, tensor in state.items() if name.split(".")[0] in ("conv1", "bn1", "layer1", "layer2")
-    }
+    """A file of a trained network that ends behind its second stage."""
+    state = random_weights(zoo.build("small-61"), seed=5).state_dict()
+    kept = {name: tensor for name, tensor in state.items() if not name.startswith("stage3")}
     save_file(kept, path)
     return kept
 
@@ -357,13 +346,13 @@ def up_to_the_cut(path: Path) -> dict[str, Tensor]:
 def test_weights_of_a_file_go_into_the_network_before_it_is_edited(tmp_path: Path) -> None:
     file = tmp_path / "weights.safetensors"
     state = up_to_the_cut(file)
-    edits = ("pointwise:layer2.1.conv2", "drop:layer1.1", "unstride:maxpool")
-    with warnings.catch_warnings(action="ignore", category=FieldWarning):
-        backbone = build_backbone("resnet18", "layer2", str(file), 64, 0, edits)
+    edits = ("pointwise:stage2.wider", "drop:stage1.wider", "unstride:stage2.halve")
+    backbone = build_backbone("small-61", "stage2", str(file), 32, 0, edits)
     made = backbone.network.state_dict()
-    summed = state["layer2.1.conv2.weight"].sum((2, 3), keepdim=True)
-    torch.testing.assert_close(made.pop("layer2.1.conv2.weight"), summed)
-    assert set(state) - set(made) == {"layer2.1.conv2.weight"} | {name for name in state if "layer1.1" in name}
+    summed = state["stage2.wider.conv.weight"].sum((2, 3), keepdim=True)
+    torch.testing.assert_close(made.pop("stage2.wider.conv.weight"), summed)
+    dropped = {name for name in state if name.startswith("stage1.wider")}
+    assert set(state) - set(made) == {"stage2.wider.conv.weight"} | dropped
     assert all(torch.equal(tensor, state[name]) for name, tensor in made.items())
     assert backbone.edits == edits
 
@@ -371,11 +360,10 @@ def test_weights_of_a_file_go_into_the_network_before_it_is_edited(tmp_path: Pat
 def test_only_the_field_that_the_edited_backbone_has_is_warned_about(tmp_path: Path) -> None:
     file = tmp_path / "weights.safetensors"
     up_to_the_cut(file)
-    with pytest.warns(FieldWarning):
-        build_backbone("resnet18", "layer2", str(file), 64, 0)
+    with pytest.warns(FieldWarning):  # 21 of 16 pixels
+        build_backbone("small-61", "stage2", str(file), 16, 0)
     with warnings.catch_warnings(action="error"):
-        build_backbone("resnet18", "layer2", str(file), 64, 0, ("pointwise:layer1", "pointwise:layer2.1"))
-        build_backbone("resnet18", "layer2", "none", 64, 0, ("pointwise:layer1", "pointwise:layer2.1"))
+        build_backbone("small-61", "stage2", str(file), 16, 0, ("pointwise:stage2.wider", "pointwise:stage1.wider"))
 
 
 @pytest.fixture
@@ -427,7 +415,7 @@ def test_a_model_without_edits_has_the_card_that_it_always_had(tmp_path: Path) -
         ([["drop:stage3.mix"]], "expected a value of type str"),
         (["__import__:os"], "is no edit"),
         (["drop:" + "x" * 10**6], "names no module"),
-        (["drop:stage3.mix"] * 10**5, "drop:stage3.mix"),
+        (["drop:stage3.mix"] * 10**5, "stage3.mix is the identity already"),
         (["pointwise:stage1.wider"], "do not fit its card"),
         ([], "do not fit its card"),
     ],

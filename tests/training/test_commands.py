@@ -69,6 +69,23 @@ def test_a_printed_configuration_is_the_recipe_and_reads_back(
     assert printed("--losses.cluster_weight", "0.25", "--config", str(file)) == changed
 
 
+def test_edits_pass_through_the_command_line_and_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edits = ("unstride:layer3.0", "pointwise:layer3.1.conv2")
+
+    def printed(*words: str) -> list[str]:
+        with pytest.raises(SystemExit):
+            main(["train", *words, "--print_config"])
+        text = capsys.readouterr().out
+        (tmp_path / "mine.yaml").write_text(text)
+        found: list[str] = yaml.safe_load(text)["edits"]
+        return found
+
+    assert printed() == []
+    assert printed("--edits", f"[{', '.join(edits)}]") == list(edits)
+    assert printed("--config", str(tmp_path / "mine.yaml")) == list(edits)
+    assert printed("--config", str(tmp_path / "mine.yaml"), "--edits", "[]") == []
+
+
 @pytest.mark.parametrize(
     "words",
     [

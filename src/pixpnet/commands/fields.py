@@ -17,6 +17,7 @@ EXAMPLES = """examples:
   pixpnet fields resnet50 --out fields.png    a picture
   pixpnet fields timm:convnext_tiny --json    for another program
   pixpnet fields my.module:build --verify 20  own code, checked against the real network
+  pixpnet fields vgg16 --at maxpool4 --edits pointwise:features.21   after making a convolution 1 x 1
 """
 
 
@@ -24,6 +25,13 @@ def add_arguments(parser: "ArgumentParser") -> None:
     """Declares the arguments of ``pixpnet fields``."""
     parser.add_argument("model", help="a torchvision name, timm:NAME, small, or module.path:callable for own code")
     parser.add_argument("--at", metavar="LAYER", help="one layer: a module path, or the paper's name (maxpool4)")
+    parser.add_argument(
+        "--edits",
+        nargs="+",
+        default=[],
+        metavar="KIND:PATH",
+        help="changes made before: pointwise:PATH (convolutions become 1 x 1), unstride:PATH, drop:PATH",
+    )
     parser.add_argument(
         "--size", type=int, nargs="+", default=[224], metavar="PIXELS", help="input size: one number, or height width"
     )
@@ -54,7 +62,11 @@ def run(args: "Namespace") -> int:
     height, width = args.size[0], args.size[-1]
     shape = (args.channels, height, width)
     # The probe runs the network for real; without it, the network needs no weights.
-    model = zoo.build(args.model) if args.verify else args.model
+    model = zoo.build(args.model) if args.verify or args.edits else args.model
+    if args.edits:
+        from pixpnet.model.edits import apply_edits
+
+        model = apply_edits(model, args.edits, shape)
     fields = receptive_fields(model, shape)
     if args.at is not None:
         fields[args.at]  # an unknown layer should be said before anything is done
@@ -116,6 +128,7 @@ def _as_json(args: "Namespace", fields: "Fields", verification: "Verification | 
     record: dict[str, Any] = {
         "model": args.model,
         "size": [args.size[0], args.size[-1]],
+        **({"edits": args.edits} if args.edits else {}),
         "layers": {
             name: {
                 "shape": list(field.shape),

@@ -231,6 +231,8 @@ def _unstride(place: Place) -> None:
 
 def _drop(place: Place) -> None:
     module = place.module
+    if isinstance(module, nn.Identity):
+        raise place.refusal(f"{place.path} is the identity already")  # so a list is no longer than the network
     path = next(path for path, other in place.network.named_modules() if other is module)
     if path not in place.keepers():
         raise place.refusal(

@@ -53,7 +53,7 @@ def train_linear(config: RunConfig, backbone_rate: float, head_rate: float, out:
     data = open_run_data(config)
     preprocessing = data.preprocessing if config.size is None else data.preprocessing.scaled_to(config.size)
     how = config.optimisation
-    backbone = build_backbone(config.backbone, config.at, config.weights, preprocessing.size, config.seed)
+    backbone = build_backbone(config.backbone, config.at, config.weights, preprocessing.size, config.seed, config.edits)
     torch.manual_seed(config.seed)
     model = PooledLinear(backbone, backbone.channels, len(data.class_names))
     loading = Loading(how.batch_size, config.workers)

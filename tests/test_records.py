@@ -193,6 +193,7 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
         str: st.text(),
         int | None: st.none() | st.integers(1, 1000),
         str | None: st.none() | st.text(),
+        tuple[str, ...]: st.lists(st.text(), max_size=3).map(tuple),
     }
     return kinds[hint]
 

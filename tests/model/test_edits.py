@@ -381,6 +381,7 @@ def test_an_edited_model_that_was_saved_answers_bit_by_bit_the_same(edited_model
     with torch.no_grad():
         assert torch.equal(loaded(images).logits, edited_model(images).logits)
     assert loaded.backbone.edits == edited_model.backbone.edits
+    assert loaded.backbone.cut == "after unstride:stage3.halve, pointwise:stage1.wider, drop:stage3.mix"
     assert loaded.field.size == (1 + 4 + 2 * 2 + 2 * 4,) * 2  # halve, (wider), halve, halve with its stride removed
     assert loaded.field.shape == (6, 8, 8)
     for row in range(8):

@@ -96,7 +96,7 @@ def table_row(result: Audit, model: PixPNet, found: Run, parts: tuple[str, str])
         parts: consistency and stability, as `pixpnet measure` found them for this very model.
     """
     judged = None if result.conduct.metrics is None else result.conduct.metrics.test
-    at = f" @ {model.backbone.at}" if model.backbone.at else ""
+    at = f" @ {model.backbone.cut}" if model.backbone.cut else ""
     size = result.reasoning.size
     return {
         "BBox": "✓" if found.config.crop_to_box else "✗",

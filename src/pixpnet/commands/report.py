@@ -246,7 +246,7 @@ def _explained(
 
 
 def _backbone(model: PixPNet) -> str:
-    at = model.backbone.at
+    at = model.backbone.cut
     return f"{model.backbone_name} cut at {at}" if at else model.backbone_name
 
 

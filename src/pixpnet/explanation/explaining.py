@@ -202,7 +202,7 @@ def _matrix(sample: Sample) -> Matrix:
 
 def _name(model: PixPNet) -> str:
     backbone = model.backbone_name or type(model.backbone.network).__name__
-    return f"{backbone} @ {model.backbone.at}" if model.backbone.at else backbone
+    return f"{backbone} @ {model.backbone.cut}" if model.backbone.cut else backbone
 
 
 def _folder_of(model: PixPNet) -> _Folder | None:

@@ -92,6 +92,12 @@ class Backbone(nn.Module):
         cells: Tensor = output.permute(0, 3, 1, 2) if self._channels_last else output
         return cells
 
+    @property
+    def cut(self) -> str:
+        """The layer and what was changed in front of it, for people; "" for a whole network as it was."""
+        changes = f"after {', '.join(self.edits)}" if self.edits else ""
+        return " ".join(filter(None, (self.at, changes)))
+
     def _stop(self, module: nn.Module, inputs: Any, output: Any) -> None:
         self._calls_seen += 1
         if self._calls_seen == self._call:

@@ -118,7 +118,7 @@ def measure(
         parts = suite.parts(notes)
         health = suite.health(found)
     rows = tuple(_row(name, ordered[name], parts.get(name), notes[name], settings) for name in settings.mappings)
-    at = f" @ {model.backbone.at}" if model.backbone.at else ""
+    at = f" @ {model.backbone.cut}" if model.backbone.cut else ""
     table = Table(
         run=str(found.path),
         model=found.fingerprint(),

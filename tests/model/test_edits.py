@@ -329,6 +329,7 @@ def test_hooks_are_removed_even_after_an_exception() -> None:
 def test_edits_are_said_in_words() -> None:
     assert in_words([]) == ""
     assert in_words(["drop:a", "drop:b", "drop:c", "unstride:d"]) == "a, b and c dropped, strides removed in d"
+    assert in_words([f"drop:{name}" for name in "abcde"]) == "5 modules from a to e dropped"
     assert all("{}" in kind.words for kind in EDITS.values())
 
 

@@ -29,6 +29,7 @@ from pixpnet.fields.table import times
 
 # Numbers in a layer for one image, a gigabyte of them: a damaged file must not take all the memory there is.
 _LARGEST_LAYER = 2**28
+_LISTED = 4
 
 
 class EditError(ValueError):
@@ -325,6 +326,8 @@ def _kind_of(module: nn.Module) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
+    if len(names) > _LISTED:
+        return f"{len(names)} modules from {names[0]} to {names[-1]}"
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 

@@ -26,6 +26,7 @@ def run(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str
         ["predict", "--help"],
         ["explain", "--help"],
         ["audit", "--help"],
+        ["goldilocks", "--help"],
         ["measure", "--help"],
         ["compare", "--help"],
         ["--version"],
@@ -35,7 +36,7 @@ def test_help_answers_without_importing_torch(words: list[str]) -> None:
     code = (
         "import sys\nfrom pixpnet.cli import main\n"
         f"try:\n    main({words!r})\nexcept SystemExit as end:\n    assert end.code in (None, 0), end.code\n"
-        "heavy = {'torch', 'numpy', 'torchvision', 'matplotlib', 'cv2'} & set(sys.modules)\n"
+        "heavy = {'torch', 'numpy', 'torchvision', 'matplotlib', 'cv2', 'optuna'} & set(sys.modules)\n"
         "sys.exit(f'imported {heavy}' if heavy else 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -9,7 +9,20 @@ from typing import TextIO
 
 from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace, set_parsing_settings
 
-from pixpnet.commands import audit, compare, data, demo, evaluate, explain, fields, measure, predict, report, train
+from pixpnet.commands import (
+    audit,
+    compare,
+    data,
+    demo,
+    evaluate,
+    explain,
+    fields,
+    goldilocks,
+    measure,
+    predict,
+    report,
+    train,
+)
 
 
 @dataclass(frozen=True)
@@ -27,6 +40,12 @@ class Command:
 # A group of commands is a mapping again: `pixpnet data check`.
 COMMANDS: Mapping[str, Command | Mapping[str, Command]] = {
     "fields": Command("see what any layer of any network looks at", fields.add_arguments, fields.run, fields.EXAMPLES),
+    "goldilocks": Command(
+        "choose a cut: accuracy against the size of what a part can see",
+        goldilocks.add_arguments,
+        goldilocks.run,
+        goldilocks.EXAMPLES,
+    ),
     "data": {
         "check": Command(
             "read every image of a data set and say what is wrong with it",

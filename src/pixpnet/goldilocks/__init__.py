@@ -1,1 +1,35 @@
-"""Many cuts of many backbones: where parts are small enough to mean something and large enough to decide."""
+"""Goldilocks: the cut whose cells see little enough to mean something and enough to decide (Sec. 4, App. F)."""
+
+from pixpnet.goldilocks.candidates import Candidate, LeftOut, Survey, survey
+from pixpnet.goldilocks.errors import SearchError
+from pixpnet.goldilocks.front import Agreement, Trade, agreement, pareto_front
+from pixpnet.goldilocks.methods import METHODS, Method
+from pixpnet.goldilocks.options import SearchOptions
+from pixpnet.goldilocks.pooled import PooledLinear
+from pixpnet.goldilocks.result import Judged, SearchResult, read_result, write_survey
+from pixpnet.goldilocks.search import SearchWatcher, Unwatched, goldilocks
+from pixpnet.goldilocks.study import Finished
+
+__all__ = [
+    "METHODS",
+    "Agreement",
+    "Candidate",
+    "Finished",
+    "Judged",
+    "LeftOut",
+    "Method",
+    "PooledLinear",
+    "SearchError",
+    "SearchOptions",
+    "SearchResult",
+    "SearchWatcher",
+    "Survey",
+    "Trade",
+    "Unwatched",
+    "agreement",
+    "goldilocks",
+    "pareto_front",
+    "read_result",
+    "survey",
+    "write_survey",
+]

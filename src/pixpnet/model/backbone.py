@@ -1,6 +1,5 @@
 """The core f_core: any network, cut at a layer, with everything behind the cut removed (Sec. 4)."""
 
-import re
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,6 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 from pixpnet import zoo
 from pixpnet.fields import Field, Fields, receptive_fields
+from pixpnet.fields.names import parse_layer
 from pixpnet.fields.table import percent
 from pixpnet.model.edits import EditError, apply_edits, paths_of
 
@@ -129,16 +129,15 @@ class _Target:
 
     def __init__(self, at: str, network: nn.Module, fields: Fields) -> None:
         self.name = fields.names.get(at, at)
-        found = re.fullmatch(r"(?P<path>[^#\[]*)(#(?P<call>\d+))?(\[(?P<part>[^\]]*)\])?", self.name)
-        assert found is not None
+        found = parse_layer(self.name)
         # A module that is registered twice has its calls counted under its first path.
-        module = network.get_submodule(found["path"])
+        module = network.get_submodule(found.path)
         self.path = next(path for path, other in network.named_modules() if other is module)
-        self.part = found["part"] or ""
+        self.part = found.part
         calls = 0
         while any(f"{self.path}#{calls + 1}{tail}" in fields for tail in ("", f"[{self.part}]")):
             calls += 1
-        self.call = int(found["call"] or 0) or max(calls, 1)
+        self.call = found.call or max(calls, 1)
 
 
 class _UsedTensors(TorchDispatchMode):

@@ -1,0 +1,317 @@
+"""``pixpnet goldilocks``: the cut whose parts are small enough to mean something and large enough to decide."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from pixpnet.commands.device import DEVICE_HELP, choose_device
+from pixpnet.commands.progress import progress_bar, task_bars
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from jsonargparse import ArgumentParser, Namespace
+
+    from pixpnet.goldilocks import Candidate, Finished, SearchOptions, SearchResult, Survey
+
+EXAMPLES = """examples:
+  pixpnet goldilocks --fields-only                            mean fields of all cuts of the paper's 21 networks
+  pixpnet goldilocks --fields-only --backbones timm:resnetv2_50 --layers 'stages.*.blocks.*' --size 224
+  pixpnet goldilocks --data folder:photos --backbones vgg16 resnet18 --weights imagenet --out searches/photos
+  pixpnet goldilocks --data cub:CUB --backbones vgg16 resnet18 --weights weights/ --want 0.15 --out searches/cub
+  pixpnet goldilocks --data cub:CUB ... --method finetune --out searches/cub      the paper's way, and how well the
+                                                                                 two rankings agree
+  pixpnet goldilocks ... --storage postgresql://me@server/searches --out here     on each of several machines
+  pixpnet train --config searches/cub/train.yaml --out runs/cub                  what was recommended
+
+It may be stopped (Ctrl-C, or a kill) and goes on where it was when it is started again."""
+
+DEFAULT_SIZE = 224
+_SHOWN_ERRORS = 200
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declares what `goldilocks` takes."""
+    from typing import Literal
+
+    parser.add_argument(
+        "--data", type=str, default=None, help="birds, cub:PATH, cars:PATH, imagenette:PATH or folder:PATH"
+    )
+    parser.add_argument(
+        "--backbones",
+        type=str,
+        nargs="+",
+        default=["paper"],
+        metavar="NAME",
+        help="torchvision networks, timm:NAME, small-N, module.path:callable for own code; paper: its 21 networks",
+    )
+    parser.add_argument(
+        "--layers",
+        type=str,
+        nargs="+",
+        default=[],
+        metavar="PATTERN",
+        help="layers to look at, such as 'layer?' or 'features.*'; by default those of the paper's table, for other "
+        "networks the last layer of each field",
+    )
+    parser.add_argument(
+        "--zone",
+        type=float,
+        nargs=2,
+        default=[0.05, 0.6],
+        metavar="SHARE",
+        help="smallest and largest mean field; only cuts inside are trained",
+    )
+    parser.add_argument(
+        "--want",
+        type=float,
+        default=None,
+        metavar="SHARE",
+        help="the mean field you want; the zone's middle if not given",
+    )
+    parser.add_argument(
+        "--method",
+        type=Literal["probe", "finetune", "pixpnet"],
+        default="probe",
+        help="probe: linear classifiers at all layers of a network from one pass; finetune: the paper's, a "
+        "training for each cut; pixpnet: the real thing at each cut",
+    )
+    parser.add_argument(
+        "--weights",
+        type=str,
+        nargs="+",
+        default=[],
+        metavar="WHICH",
+        help="imagenet (downloads them), none (random), NAME=FILE, or a folder with files named after backbones",
+    )
+    parser.add_argument(
+        "--epochs", type=int, default=None, help="10 for finetune, the recipe's for pixpnet; not for probe"
+    )
+    parser.add_argument("--batch", type=int, default=None, help="images in a batch; 32, for pixpnet the recipe's")
+    parser.add_argument(
+        "--views", type=int, default=None, help="augmented views of each image; by default what suits the data set"
+    )
+    parser.add_argument("--size", type=int, default=None, help="side of the input; by default what suits the data set")
+    parser.add_argument("--seed", type=int, default=0, help="of weights, order, augmentation and the validation split")
+    parser.add_argument("--birds", type=int, default=4800, help="how many to draw, where the data are birds")
+    parser.add_argument("--out", type=Path, default=None, metavar="DIR", help="a folder for what is found")
+    parser.add_argument(
+        "--storage",
+        type=str,
+        default=None,
+        metavar="URL",
+        help="where workers share the study: postgresql://USER:PASSWORD@HOST/DATABASE; by default a SQLite file in DIR",
+    )
+    parser.add_argument(
+        "--heartbeat", type=int, default=15, help="seconds; a worker that is silent for 4 of them is dead"
+    )
+    parser.add_argument("--retry-failed", action="store_true", help="try again what failed with an error")
+    parser.add_argument("--fields-only", action="store_true", help="only the table of fields; trains nothing")
+    parser.add_argument("--device", type=str, default="auto", help=DEVICE_HELP)
+    parser.add_argument("--workers", type=int, default=0, help="processes that load images")
+    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+
+
+def run(args: Namespace) -> int:
+    """Prints the table of fields, or searches and prints the front."""
+    sys.path.insert(0, str(Path.cwd()))  # so that module.path:callable finds a person's own code
+    if args.fields_only:
+        return _print_fields(args)
+    missing = [name for name in ("data", "out") if args[name] is None]
+    if missing:
+        sys.stderr.write(f"error: a search needs --{missing[0]} (the table of fields alone does not: --fields-only)\n")
+        return 2
+    return _search(args)
+
+
+def _search(args: Namespace) -> int:
+    from rich.console import Console
+
+    from pixpnet.goldilocks import goldilocks
+    from pixpnet.records import to_plain
+
+    options = options_of(args)
+    try:
+        with task_bars(Console(file=sys.stderr)) as bars:
+            # A place for candidates beyond the zoo's own layers: `more` takes them.
+            result = goldilocks(options, args.out, _Shown(bars), more=())
+    except KeyboardInterrupt:
+        words = " ".join(quote(word) for word in command_words(args))
+        sys.stderr.write(f"\nstopped; what was found is kept in {args.out}. The same command goes on from there:\n")
+        sys.stderr.write(f"  pixpnet {words}\n")
+        return 130
+    figure = draw_front(result, args.out)
+    if args.json:
+        sys.stdout.write(json.dumps(to_plain(result), indent=1) + "\n")
+    else:
+        sys.stdout.write(f"{result_text(result, args.out)}figure: {figure}\n")
+    return 0 if result.front else 1
+
+
+def options_of(args: Namespace) -> SearchOptions:
+    """The record of the command line's values."""
+    from pixpnet.goldilocks import SearchOptions
+
+    return SearchOptions(
+        data=args.data,
+        backbones=tuple(args.backbones),
+        layers=tuple(args.layers),
+        zone=(args.zone[0], args.zone[1]),
+        want=args.want,
+        method=args.method,
+        weights=tuple(args.weights),
+        size=args.size,
+        epochs=args.epochs,
+        batch=args.batch,
+        views=args.views,
+        seed=args.seed,
+        birds=args.birds,
+        storage=args.storage,
+        device=str(choose_device(args.device)),
+        workers=args.workers,
+        heartbeat=args.heartbeat,
+        retry_failed=args.retry_failed,
+    )
+
+
+def draw_front(result: SearchResult, folder: Path) -> Path:
+    """Writes the figure beside the tables."""
+    from pixpnet.goldilocks.result import FRONT_FIGURE
+    from pixpnet.views.front_figure import front_figure
+    from pixpnet.whole_file import written_whole
+
+    path = folder / FRONT_FIGURE
+    with written_whole(path) as temporary:
+        front_figure(result).savefig(temporary, format="png")
+    return path
+
+
+class _Shown:
+    """A search as bars and lines on stderr."""
+
+    def __init__(self, bars: Callable[[str, int, int], None]) -> None:
+        self._bars = bars
+
+    def busy(self, task: str, done: int, total: int) -> None:
+        """See `SearchWatcher`."""
+        self._bars(task, done, total)
+
+    def judged(self, candidate: Candidate, found: Finished, done: int, total: int) -> None:
+        """See `SearchWatcher`."""
+        sys.stderr.write(f"[{done}/{total}] {line_of(candidate, found)}\n")
+
+
+def line_of(candidate: Candidate, found: Finished) -> str:
+    """A finished candidate in one line."""
+    said = f"{candidate.name}: mean field {candidate.mean_field:.1%}"
+    if found.accuracy is None:
+        return f"{said}, failed: {_first_line(found.error or '')}"
+    return f"{said}, validation accuracy {found.accuracy:.1%} ({found.images} images), {found.seconds:.1f} s"
+
+
+def result_text(result: SearchResult, folder: Path) -> str:
+    """The front and the rest as a table for people, and the advice."""
+    rows = [("", "cut", "mean field", "accuracy", "95 % interval", "seconds")]
+    for cut in result.judged:
+        if cut.accuracy is None or cut.interval is None:
+            continue
+        interval = f"{cut.interval.low:.1%} to {cut.interval.high:.1%}"
+        mark = "front" if cut.on_front else ""
+        rows.append((mark, cut.name, f"{cut.mean_field:.1%}", f"{cut.accuracy:.1%}", interval, f"{cut.seconds:.1f}"))
+    how = result.settings
+    lines = [
+        f"{how.method} on {how.data}, {how.size} x {how.size} pixels, validation split; the test split stayed closed"
+    ]
+    lines += ["", *_aligned(rows), ""]
+    for cut in result.judged:
+        if cut.error is not None:
+            lines.append(f"failed: {cut.name}: {_first_line(cut.error)} (--retry-failed tries again)")
+    lines += [f"no result yet: {name}" for name in result.waiting]
+    if result.left_out:
+        lines.append(f"{len(result.left_out)} layers cannot be cut at; front.json and --fields-only say why")
+    for each in result.agreements:
+        ties = f", {each.ties} and {each.other_ties} tied pairs" if each.ties or each.other_ties else ", no ties"
+        tau = "is undefined (a method tells no two cuts apart)" if each.tau is None else f"{each.tau:.2f}"
+        p_value = "" if each.p_value is None else f", p = {each.p_value:.2g}"
+        lines.append(f"Kendall's tau of {each.method} with {each.other}: {tau} ({each.cuts} cuts{ties}{p_value})")
+    lines.append(result.advice)
+    if result.recommended is not None:
+        lines.append(f"train it: pixpnet train --config {folder / 'train.yaml'} --out RUN")
+    return "\n".join(lines) + "\n"
+
+
+def fields_text(found: Survey, zone: tuple[float, float]) -> str:
+    """The table of all fields."""
+    rows = [("cut", "output", "mean field", "over neurons", "in the zone")]
+    rows += [
+        (
+            cut.name,
+            " x ".join(map(str, cut.shape)),
+            f"{cut.mean_field:.2%}",
+            f"{cut.mean_field_neurons:.2%}",
+            "yes" if zone[0] <= cut.mean_field <= zone[1] else "",
+        )
+        for cut in found.candidates
+    ]
+    lines = [*_aligned(rows), ""]
+    lines += [f"left out: {each.backbone} @ {each.at}: {each.reason}" for each in found.left_out]
+    inside = sum(row[-1] == "yes" for row in rows)
+    networks = len({cut.backbone for cut in found.candidates})
+    lines.append(
+        f"{len(found.candidates)} cuts of {networks} networks at {found.size} x {found.size} pixels, {inside} of them "
+        f"in the zone {zone[0]:g} to {zone[1]:g}. Mean field: over cells, channels united"
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _print_fields(args: Namespace) -> int:
+    from rich.console import Console
+
+    from pixpnet.goldilocks import survey, write_survey
+    from pixpnet.records import to_plain
+
+    size = args.size or _size_of(args)
+    with progress_bar(Console(stderr=True), "fields") as report:
+        found = survey(args.backbones, size, args.layers, report)
+    if args.out is not None:
+        write_survey(found, args.out)
+    if args.json:
+        sys.stdout.write(json.dumps(to_plain(found), indent=1) + "\n")
+    else:
+        sys.stdout.write(fields_text(found, (args.zone[0], args.zone[1])))
+    return 0
+
+
+def _size_of(args: Namespace) -> int:
+    if args.data is None:
+        return DEFAULT_SIZE
+    from pixpnet.goldilocks.settings import data_config
+    from pixpnet.training import open_run_data
+
+    return open_run_data(data_config(args.data, args.seed, args.birds)).preprocessing.size
+
+
+def command_words(args: Namespace) -> list[str]:
+    """The command that goes on."""
+    words = ["goldilocks", "--data", args.data, "--backbones", *args.backbones]
+    words += ["--layers", *args.layers] if args.layers else []
+    words += ["--zone", *map(str, args.zone), "--method", args.method]
+    words += ["--weights", *args.weights] if args.weights else []
+    for name in ("want", "epochs", "batch", "views", "size", "storage"):
+        words += [] if args[name] is None else [f"--{name}", str(args[name])]
+    for name in ("seed", "birds", "out", "heartbeat", "device", "workers"):
+        words += [f"--{name}", str(args[name])]
+    return [*words, *(["--json"] if args.json else [])]
+
+
+def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(f"{cell:{width}s}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _first_line(text: str) -> str:
+    return text.strip().split("\n", 1)[0][:_SHOWN_ERRORS]

@@ -1,0 +1,115 @@
+"""What every method of a search works with: images to learn from, images to choose by, and on what it computes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch.utils.data import DataLoader
+
+from pixpnet.data import DataSet, Loading, Preprocessing, Sample, plain_loader, training_loader
+from pixpnet.goldilocks.candidates import Candidate
+from pixpnet.goldilocks.settings import Settings
+from pixpnet.model import Backbone
+from pixpnet.model.build import build_backbone
+from pixpnet.recipe import SCRATCH, Optimisation, Recipe
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a method found of a candidate.
+
+    Attributes:
+        candidate: which one.
+        accuracy: on the validation images, 0-1; None if it came to nothing.
+        images: how many validation images.
+        error: why it came to nothing.
+    """
+
+    candidate: Candidate
+    accuracy: float | None
+    images: int = 0
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A workplace. The test split stays locked in `data.test`; no method opens it.
+
+    Attributes:
+        settings: what decides the outcome.
+        data: the images, split.
+        weights: for each backbone a file, "imagenet", "none" or None.
+        device: where networks are.
+        workers: processes that load images.
+        folder: where a method may leave what it makes.
+        progress: told which share of the present work is done, 0-1.
+    """
+
+    settings: Settings
+    data: DataSet
+    weights: dict[str, str | None]
+    device: torch.device
+    workers: int
+    folder: Path
+    progress: Callable[[float], None]
+
+    @property
+    def preprocessing(self) -> Preprocessing:
+        """Of the data set, at the size of the search."""
+        return self.data.preprocessing.scaled_to(self.settings.size)
+
+    @property
+    def classes(self) -> int:
+        """How many."""
+        return len(self.data.class_names)
+
+    def backbone(self, candidate: Candidate) -> Backbone:
+        """The candidate's network, cut, with its weights, on the device."""
+        how = self.settings
+        weights = self.weights[candidate.backbone]
+        backbone = build_backbone(candidate.backbone, candidate.at, weights, how.size, how.seed)
+        return backbone.to(self.device)
+
+    def training_batches(self, batch_size: int, views: int | None) -> DataLoader[Sample]:
+        """Augmented views of the training images; call `sampler.set_epoch` before each epoch."""
+        augmentation = self.data.augmentation if views is None else replace(self.data.augmentation, factor=views)
+        loading = Loading(batch_size, self.workers)
+        return training_loader(self.data, self.preprocessing, augmentation, loading, self.settings.seed)
+
+    def validation_batches(self, batch_size: int) -> DataLoader[Sample]:
+        """The validation images as they are."""
+        return plain_loader(self.data, self.data.val, self.preprocessing, Loading(batch_size, self.workers))
+
+
+def with_budget(recipe: Recipe, settings: Settings) -> Recipe:
+    """A recipe with the epochs, batch size and views of the search, where it says any; stages shrink with them."""
+    how = recipe.optimisation
+    epochs = settings.epochs or how.epochs
+    changed = replace(
+        how,
+        epochs=epochs,
+        warm_up_epochs=how.warm_up_epochs if epochs >= how.epochs else min(how.warm_up_epochs, epochs // 2),
+        pretraining_epochs=how.pretraining_epochs if epochs >= how.epochs else min(how.pretraining_epochs, epochs // 2),
+        batch_size=settings.batch or how.batch_size,
+        views=settings.views or how.views,
+    )
+    return replace(recipe, optimisation=changed)
+
+
+def plain_learning(how: Optimisation, random: bool) -> Optimisation:
+    """How a plain classifier learns: as the recipe says, and a backbone with random weights from the start.
+
+    App. F: the procedure of PixPNet without what belongs to prototypes. The paper's backbones are all pretrained; one
+    with random weights learns with the rates of `scratch`, and is not frozen at first, when it knows nothing.
+    """
+    if not random:
+        return how
+    scratch = SCRATCH.optimisation
+    return replace(
+        how,
+        warm_up_epochs=0,
+        backbone_rate=scratch.backbone_rate,
+        weight_decay=scratch.weight_decay,
+        rise=scratch.rise,
+    )

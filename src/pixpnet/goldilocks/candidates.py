@@ -1,0 +1,210 @@
+"""Cuts that come into question: layers of networks with their exact mean fields, computed before anything is trained.
+
+Fields need no weights and no images, so all layers of all networks are looked at first (`survey`), and only those
+inside the zone are worth training (`inside`). The field of a candidate is that of an embedding: the mean over cells
+with their channels united, a share of the image from 0 to 1.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from pixpnet.fields import Field, Fields, UnknownLayer, receptive_fields
+from pixpnet.goldilocks.errors import SearchError
+from pixpnet.zoo import PAPER_LAYERS
+
+PAPER = "paper"
+_CELLS = 3  # axes of an output that has channels, rows and columns
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A network cut at a layer.
+
+    Attributes:
+        backbone: in the zoo.
+        at: the layer, as it was asked for.
+        order: its place among the layers of the network, in the order in which they are finished.
+        mean_field: mean share of the image that a cell sees, channels united.
+        mean_field_neurons: the same over every neuron, as the paper defines the mean receptive field.
+        shape: channels, rows and columns of its output.
+        channels_last: whether the layer keeps its channels behind rows and columns.
+        edits: changes to the network before it is cut, by their names.
+    """
+
+    backbone: str
+    at: str
+    order: int
+    mean_field: float
+    mean_field_neurons: float
+    shape: tuple[int, int, int]
+    channels_last: bool = False
+    edits: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """For people, and to tell cuts apart.
+
+        >>> Candidate("vgg16", "maxpool4", 23, 0.157, 0.157, (512, 14, 14)).name
+        'vgg16 @ maxpool4'
+        """
+        return " + ".join([f"{self.backbone} @ {self.at}" if self.at else self.backbone, *self.edits])
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A layer that was asked for and cannot be cut at.
+
+    Attributes:
+        backbone: the network.
+        at: the layer.
+        reason: why not.
+    """
+
+    backbone: str
+    at: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Survey:
+    """All cuts that come into question at an input size, and what does not, with the reason."""
+
+    size: int
+    candidates: tuple[Candidate, ...]
+    left_out: tuple[LeftOut, ...]
+
+
+def survey(
+    backbones: Sequence[str],
+    size: int,
+    layers: Sequence[str] = (),
+    progress: Callable[[int, int], None] | None = None,
+) -> Survey:
+    """The exact fields of the layers of networks.
+
+    Args:
+        backbones: names in the zoo; ``paper`` stands for the 21 architectures of the paper's table (App. F).
+        size: side of the network's input in pixels.
+        layers: patterns of names (``layer?``, ``features.*``), paths or the paper's. By default the layers of the
+            paper's table, for other networks of each field the last layer that has it.
+        progress: told how many networks are done, of how many.
+
+    Raises:
+        UnknownModel: if a backbone is not in the zoo.
+        UnknownLayer: if a pattern fits no layer of any backbone.
+
+    >>> [round(cut.mean_field, 3) for cut in survey(["vgg11"], 224, ["maxpool[34]"]).candidates]
+    [0.033, 0.141]
+    """
+    names = tuple(dict.fromkeys(name for given in backbones for name in (PAPER_LAYERS if given == PAPER else (given,))))
+    if not names:
+        raise SearchError("there is no backbone to look at: name some, --backbones vgg16 resnet18, or paper")
+    found: list[Candidate] = []
+    left_out: list[LeftOut] = []
+    unused = dict.fromkeys(layers, "")
+    for done, name in enumerate(names, start=1):
+        fields = receptive_fields(name, (3, size, size))
+        wanted = _matching(fields, layers) if layers else PAPER_LAYERS.get(name) or _last_of_each_field(fields)
+        for pattern in layers:
+            if _matching(fields, [pattern]):
+                unused.pop(pattern, None)
+            elif pattern in unused:
+                unused[pattern] = unused[pattern] or _why_unknown(fields, pattern)
+        for at in wanted:
+            cut = _candidate(name, at, fields)
+            if isinstance(cut, LeftOut):
+                left_out.append(cut)
+            else:
+                found.append(cut)
+        if progress is not None:
+            progress(done, len(names))
+    for pattern, reason in unused.items():
+        raise UnknownLayer(f"--layers {pattern} fits no layer of {', '.join(names)}: {reason}")
+    return Survey(size, tuple(found), tuple(left_out))
+
+
+def inside(candidates: Sequence[Candidate], zone: tuple[float, float]) -> tuple[Candidate, ...]:
+    """The candidates whose mean field lies in the zone, ends included.
+
+    Raises:
+        SearchError: if no candidate lies in it; the message names the nearest.
+    """
+    low, high = zone
+    chosen = tuple(cut for cut in candidates if low <= cut.mean_field <= high)
+    if not chosen:
+        raise SearchError(f"no cut lies in the zone {low:g} {high:g}{_nearest(candidates, zone)}")
+    return chosen
+
+
+def _nearest(candidates: Sequence[Candidate], zone: tuple[float, float]) -> str:
+    below = [cut for cut in candidates if cut.mean_field < zone[0]]
+    above = [cut for cut in candidates if cut.mean_field > zone[1]]
+    near = [max(below, key=lambda cut: cut.mean_field)] if below else []
+    near += [min(above, key=lambda cut: cut.mean_field)] if above else []
+    if not near:
+        return ": no layer that was asked for has rows and columns; choose others with --layers"
+    return f"; the nearest are {' and '.join(f'{cut.name} ({cut.mean_field:.4f})' for cut in near)}: widen --zone"
+
+
+def _candidate(backbone: str, at: str, fields: Fields) -> Candidate | LeftOut:
+    try:
+        field = fields[at]
+    except UnknownLayer as error:
+        # The paper's table names layers that some of its networks do not have as modules (DenseNet's avgpool).
+        return LeftOut(backbone, at, str(error))
+    if len(field.shape) != _CELLS:
+        shape = " x ".join(map(str, field.shape))
+        return LeftOut(backbone, at, f"its output ({shape}) is flat: prototypes need channels, rows and columns")
+    channels, rows, cols = (field.shape[field.channel_dim], *_without(field.shape, field.channel_dim))
+    return Candidate(
+        backbone=backbone,
+        at=at,
+        order=_order(fields, at, field),
+        mean_field=field.mean_fraction_union,
+        mean_field_neurons=field.mean_fraction,
+        shape=(channels, rows, cols),
+        channels_last=field.channel_dim == _CELLS - 1,
+    )
+
+
+def _without(shape: tuple[int, ...], place: int) -> tuple[int, ...]:
+    return tuple(length for axis, length in enumerate(shape) if axis != place)
+
+
+def _order(fields: Fields, at: str, field: Field) -> int:
+    names = list(fields)
+    resolved = fields.names.get(at, at)
+    if resolved in names:
+        return names.index(resolved)
+    # A further name of a module that is registered twice, or its last call by number.
+    return max(place for place, other in enumerate(fields.values()) if other is field)
+
+
+def _matching(fields: Fields, patterns: Sequence[str]) -> tuple[str, ...]:
+    """Layers that fit a pattern, in the order of execution; each once, under the paper's name where that fits."""
+    alias = {path: name for name, path in fields.names.items()}
+    found = []
+    for path in fields:
+        names = [name for name in (alias.get(path), path) if name]
+        fits = [name for name in names if any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns)]
+        found += fits[:1]
+    return tuple(found)
+
+
+def _why_unknown(fields: Fields, pattern: str) -> str:
+    try:
+        fields[pattern]
+    except UnknownLayer as error:
+        return str(error)
+    return "it was asked for under another name"
+
+
+def _last_of_each_field(fields: Fields) -> tuple[str, ...]:
+    """Of all layers with the same mean field the last one: the most depth that its field can be had with."""
+    last: dict[float, str] = {}
+    for name, field in fields.items():
+        if name and len(field.shape) == _CELLS:
+            last[field.mean_fraction_union] = name
+    alias = {path: name for name, path in fields.names.items()}
+    return tuple(alias.get(name, name) for name in last.values()) or ("",)

@@ -1,0 +1,103 @@
+"""The paper's way to judge a cut (App. F): the network ends there, its cells are averaged, and a linear layer learns.
+
+Augmentation, rates, weight decay, schedule and the epochs in which the backbone is frozen are those of the paper's
+recipe for PixPNet; there are no prototypes. 10 epochs, 32 images in a batch.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader
+
+from pixpnet.data import Batch, Sample
+from pixpnet.goldilocks.bench import Bench, Outcome, plain_learning, with_budget
+from pixpnet.goldilocks.candidates import Candidate
+from pixpnet.goldilocks.pooled import PooledLinear
+from pixpnet.goldilocks.settings import BATCH, FINETUNE_EPOCHS
+from pixpnet.goldilocks.weights import is_random
+from pixpnet.recipe import PIXPNET, Optimisation
+from pixpnet.training import TrainingDiverged, judge
+from pixpnet.training.plan import rate_factor
+
+
+def finetune(candidates: Sequence[Candidate], bench: Bench) -> Iterator[Outcome]:
+    """Trains a classifier at each cut and counts right answers on the validation images after the last epoch."""
+    for candidate in candidates:
+        model = pooled_linear(bench, candidate)
+        how = learning(bench, candidate)
+        loader = bench.training_batches(how.batch_size, how.views)
+        fit_pooled(model, loader, how, bench.settings.seed, bench.device, progress=bench.progress)
+        found = judge(model, bench.classes, bench.validation_batches(how.batch_size), bench.device)
+        yield Outcome(candidate, found.accuracy, found.images)
+
+
+def learning(bench: Bench, candidate: Candidate) -> Optimisation:
+    """The paper's way of learning, at the budget of the search."""
+    settings = bench.settings
+    budget = replace(settings, epochs=settings.epochs or FINETUNE_EPOCHS, batch=settings.batch or BATCH)
+    how = with_budget(PIXPNET, budget).optimisation
+    return plain_learning(how, is_random(bench.weights[candidate.backbone]))
+
+
+def pooled_linear(bench: Bench, candidate: Candidate) -> PooledLinear:
+    """A new classifier, the same for the same seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(bench.settings.seed)
+        return PooledLinear(bench.backbone(candidate), bench.classes).to(bench.device)
+
+
+def fit_pooled(
+    model: PooledLinear,
+    loader: DataLoader[Sample],
+    how: Optimisation,
+    seed: int,
+    device: torch.device | str = "cpu",
+    half: bool = False,
+    progress: Callable[[float], None] | None = None,
+) -> None:
+    """Trains a classifier in place, with Adam and the schedule of a recipe.
+
+    Args:
+        model: on the device.
+        loader: of augmented views.
+        how: rates (`add_on_rate` is the head's), decay, epochs, and how many of them the backbone is frozen in.
+        seed: of dropout and the like.
+        device: where the model is.
+        half: whether the backbone computes in bfloat16.
+        progress: told which share is done, 0-1.
+
+    Raises:
+        TrainingDiverged: if the loss is no number any more.
+    """
+    groups = [
+        {"params": list(model.backbone.parameters()), "lr": 0.0, "full_rate": how.backbone_rate},
+        {"params": list(model.head.parameters()), "lr": 0.0, "full_rate": how.add_on_rate},
+    ]
+    optimiser = torch.optim.Adam([group for group in groups if group["params"]], weight_decay=how.weight_decay)
+    kind = torch.device(device).type
+    with torch.random.fork_rng(devices=[]):
+        for epoch in range(how.epochs):
+            loader.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
+            torch.manual_seed((seed << 16) + epoch)
+            frozen = epoch < how.warm_up_epochs
+            model.train()
+            model.backbone.train(not (frozen or how.frozen_statistics))
+            total = torch.zeros((), device=device)
+            batch: Batch
+            for step, batch in enumerate(loader):
+                batch = batch.to(device)
+                for group in optimiser.param_groups:
+                    group["lr"] = group["full_rate"] * rate_factor(how, "joint", epoch + step / len(loader))
+                with torch.autocast(kind, torch.bfloat16, enabled=half):
+                    logits = model(batch.images, frozen).logits
+                loss = nn.functional.cross_entropy(logits.float(), batch.labels)
+                optimiser.zero_grad(set_to_none=True)
+                loss.backward()
+                optimiser.step()
+                total += loss.detach()
+                if progress is not None:
+                    progress((epoch + (step + 1) / len(loader)) / how.epochs)
+            if not total.isfinite():
+                raise TrainingDiverged(f"the loss is no number any more in epoch {epoch + 1}: are the weights damaged?")

@@ -1,0 +1,32 @@
+"""The ways to judge a cut, by name. A new one is a function and a line here."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pixpnet.goldilocks.bench import Bench, Outcome
+from pixpnet.goldilocks.candidates import Candidate
+from pixpnet.goldilocks.finetune import finetune
+from pixpnet.goldilocks.probe import probe
+from pixpnet.goldilocks.whole import pixpnet
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to judge cuts.
+
+    Attributes:
+        judge: yields an outcome for each candidate, as soon as it is known. What it raises counts against all
+            candidates that have none yet.
+        together: whether it takes all candidates of one network at once, because one pass serves them all. Such a
+            group is claimed by one worker as a whole.
+    """
+
+    judge: Callable[[Sequence[Candidate], Bench], Iterator[Outcome]]
+    together: bool
+
+
+METHODS: Mapping[str, Method] = {
+    "probe": Method(probe, together=True),
+    "finetune": Method(finetune, together=False),
+    "pixpnet": Method(pixpnet, together=False),
+}

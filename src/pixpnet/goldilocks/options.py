@@ -1,0 +1,77 @@
+"""What a person may choose about a search."""
+
+from dataclasses import dataclass
+
+ZONE = (0.05, 0.6)
+HEARTBEAT = 15
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """A search for a cut.
+
+    Attributes:
+        data: birds, cub:PATH, cars:PATH, imagenette:PATH or folder:PATH.
+        backbones: names in the zoo; "paper" stands for the 21 architectures of the paper's table.
+        layers: patterns of layers; by default those of the paper's table, for other networks the last of each field.
+        zone: smallest and largest mean field, as shares of the image; only cuts inside are trained.
+        want: the mean field that is wanted; by default the middle of the zone, as a ratio.
+        method: probe, finetune or pixpnet.
+        weights: imagenet, none, NAME=FILE or folders of files named after backbones.
+        size: side of the network's input in pixels; by default what suits the data set.
+        epochs: by default the paper's 10 for finetune and the recipe's for pixpnet; a probe makes one pass.
+        batch: images in a batch; by default the paper's 32, for pixpnet the recipe's.
+        views: augmented views of each image in an epoch; by default what suits the data set, for pixpnet the recipe's.
+        seed: decides first weights, order, augmentation and the validation split.
+        birds: how many birds to draw to learn from, where the data are birds.
+        storage: address of the study; by default a SQLite file in the folder of the search.
+        device: where networks are: cpu, cuda, ...
+        workers: processes that load images.
+        heartbeat: seconds between a worker's signs of life; after four without, it is taken for dead.
+        retry_failed: try candidates once more that failed with an error.
+    """
+
+    data: str
+    backbones: tuple[str, ...] = ("paper",)
+    layers: tuple[str, ...] = ()
+    zone: tuple[float, float] = ZONE
+    want: float | None = None
+    method: str = "probe"
+    weights: tuple[str, ...] = ()
+    size: int | None = None
+    epochs: int | None = None
+    batch: int | None = None
+    views: int | None = None
+    seed: int = 0
+    birds: int = 4800
+    storage: str | None = None
+    device: str = "cpu"
+    workers: int = 0
+    heartbeat: int = HEARTBEAT
+    retry_failed: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("size", "epochs", "batch", "views", "heartbeat"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} is at least 1, got {value}")
+        if self.seed < 0 or self.workers < 0:
+            raise ValueError(f"seed and workers are not negative, got {self.seed} and {self.workers}")
+        low, high = self.zone
+        if low > high:
+            raise ValueError(f"the zone {low:g} {high:g} is reversed: write --zone {high:g} {low:g}")
+        if not 0 <= low <= high <= 1:
+            raise ValueError(f"the zone is two shares of the image from 0 to 1, got {low:g} {high:g}: 20 % is 0.2")
+        if self.want is not None and not 0 < self.want <= 1:
+            raise ValueError(f"the wanted field is a share of the image from 0 to 1, got {self.want:g}: 20 % is 0.2")
+
+    @property
+    def wanted(self) -> float:
+        """The mean field that is wanted.
+
+        >>> SearchOptions("birds", zone=(0.1, 0.4)).wanted
+        0.2
+        """
+        low, high = self.zone
+        # Fields differ by ratios (the figure has a log axis); a zone from 0 has no middle of that kind.
+        return round((low * high) ** 0.5 if low else high / 2, 12) if self.want is None else self.want

@@ -1,0 +1,196 @@
+"""What came out of a search: every candidate with its figures, the front, an advice, and the files that hold them."""
+
+import csv
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from pixpnet.config import config_text
+from pixpnet.goldilocks.candidates import Candidate, LeftOut, Survey
+from pixpnet.goldilocks.errors import SearchError
+from pixpnet.goldilocks.front import Agreement, Trade, nearest_on_front, pareto_front
+from pixpnet.goldilocks.settings import Settings, training_config
+from pixpnet.goldilocks.study import Finished
+from pixpnet.records import from_plain, to_plain
+from pixpnet.training.judging import Interval, wilson
+from pixpnet.whole_file import written_whole
+
+FRONT_JSON, FRONT_CSV, FRONT_FIGURE, TRAIN_CONFIG = "front.json", "front.csv", "front.png", "train.yaml"
+FIELDS_JSON, FIELDS_CSV = "fields.json", "fields.csv"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A candidate, and what a method found of it.
+
+    Attributes:
+        name: for people.
+        backbone: in the zoo.
+        at: the layer.
+        edits: changes to the network before it is cut.
+        weights: a file, "imagenet", "none", or None for a small backbone.
+        mean_field: mean share of the image that a cell sees, channels united.
+        mean_field_neurons: the same over every neuron.
+        shape: channels, rows and columns.
+        accuracy: on validation, 0-1; None if it failed.
+        interval: of the accuracy (Wilson, 95 %), for images like these.
+        images: how many validation images.
+        seconds: how long it took.
+        error: why it failed.
+        on_front: whether no other cut is at least as small and as accurate, and better in one.
+    """
+
+    name: str
+    backbone: str
+    at: str
+    edits: tuple[str, ...]
+    weights: str | None
+    mean_field: float
+    mean_field_neurons: float
+    shape: tuple[int, int, int]
+    accuracy: float | None
+    interval: Interval | None
+    images: int
+    seconds: float
+    error: str | None
+    on_front: bool
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """A search, finished or as far as it came.
+
+    Attributes:
+        settings: what decided it.
+        zone: smallest and largest mean field that was trained.
+        want: the mean field that is wanted.
+        judged: by mean field, smallest first.
+        waiting: names of candidates that have no result yet.
+        outside: candidates whose field lies outside the zone.
+        left_out: layers that cannot be cut at.
+        recommended: name of the cut on the front whose field is nearest to the wanted one.
+        advice: the same as a sentence.
+        agreements: with other methods on the same images, where the storage has any.
+    """
+
+    settings: Settings
+    zone: tuple[float, float]
+    want: float
+    judged: tuple[Judged, ...]
+    waiting: tuple[str, ...]
+    outside: tuple[Candidate, ...]
+    left_out: tuple[LeftOut, ...]
+    recommended: str | None
+    advice: str
+    agreements: tuple[Agreement, ...]
+
+    @property
+    def front(self) -> tuple[Judged, ...]:
+        """The cuts on the front, smallest field first."""
+        return tuple(cut for cut in self.judged if cut.on_front)
+
+
+def judged_cuts(found: Sequence[tuple[Candidate, Finished]], weights: dict[str, str | None]) -> tuple[Judged, ...]:
+    """Candidates with what was found of them, by field, with the front marked."""
+    ordered = sorted(found, key=lambda pair: (pair[0].mean_field, -(pair[1].accuracy or 0), pair[0].name))
+    done = [(cut, known) for cut, known in ordered if known.accuracy is not None]
+    marks = pareto_front([Trade(cut.mean_field, known.accuracy or 0.0) for cut, known in done])
+    on_front = {cut for (cut, _), mark in zip(done, marks, strict=True) if mark}
+    return tuple(
+        Judged(
+            name=cut.name,
+            backbone=cut.backbone,
+            at=cut.at,
+            edits=cut.edits,
+            weights=weights[cut.backbone],
+            mean_field=cut.mean_field,
+            mean_field_neurons=cut.mean_field_neurons,
+            shape=cut.shape,
+            accuracy=known.accuracy,
+            interval=None if known.accuracy is None else wilson(round(known.accuracy * known.images), known.images),
+            images=known.images,
+            seconds=known.seconds,
+            error=known.error,
+            on_front=cut in on_front,
+        )
+        for cut, known in ordered
+    )
+
+
+def recommendation(judged: Sequence[Judged], want: float) -> tuple[Judged | None, str]:
+    """The cut to take for a wanted field, and a sentence that says so and what its neighbours on the front offer."""
+    done = [cut for cut in judged if cut.accuracy is not None]
+    place = nearest_on_front([Trade(cut.mean_field, cut.accuracy or 0.0) for cut in done], want)
+    if place is None:
+        return None, "No cut was judged, so there is nothing to recommend."
+    best, accuracy = done[place], done[place].accuracy or 0.0
+    said = (
+        f"For parts of about {want:.1%} of the image, cut {best.name}: a cell sees {best.mean_field:.1%} on average, "
+        f"and validation accuracy is {accuracy:.1%} ({best.images} images)"
+    )
+    front = [cut for cut in judged if cut.on_front]
+    smaller = [cut for cut in front if cut.mean_field < best.mean_field]
+    larger = [cut for cut in front if cut.mean_field > best.mean_field]
+    if larger:
+        gain = 100 * ((larger[0].accuracy or 0.0) - accuracy)
+        said += f"; {larger[0].name} gains {gain:.1f} points with {larger[0].mean_field:.1%}"
+    if smaller:
+        cost = 100 * (accuracy - (smaller[-1].accuracy or 0.0))
+        said += f"; {smaller[-1].name} costs {cost:.1f} points with {smaller[-1].mean_field:.1%}"
+    return best, said + "."
+
+
+def write_result(result: SearchResult, folder: Path, workers: int = 0) -> None:
+    """Writes `front.json`, `front.csv` and, where a cut is recommended, `train.yaml`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(folder / FRONT_JSON, json.dumps(to_plain(result), indent=1) + "\n")
+    _write(folder / FRONT_CSV, _csv(list(result.judged)))
+    best = next((cut for cut in result.judged if cut.name == result.recommended), None)
+    if best is not None:
+        config = training_config(result.settings, best.backbone, best.at, best.weights, workers, best.edits)
+        _write(folder / TRAIN_CONFIG, config_text(config))
+
+
+def read_result(folder: Path) -> SearchResult:
+    """Reads `front.json`.
+
+    Raises:
+        SearchError: if it is missing or damaged.
+    """
+    path = folder / FRONT_JSON
+    try:
+        return from_plain(SearchResult, json.loads(path.read_text(encoding="utf-8")), str(path))
+    except FileNotFoundError as error:
+        raise SearchError(f"there is no {path}: is {folder} the folder of a search (pixpnet goldilocks)?") from error
+    except ValueError as error:
+        raise SearchError(f"{path} is damaged ({error}): the search's own command writes it anew") from error
+
+
+def write_survey(found: Survey, folder: Path) -> None:
+    """Writes `fields.json` and `fields.csv`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(folder / FIELDS_JSON, json.dumps(to_plain(found), indent=1) + "\n")
+    _write(folder / FIELDS_CSV, _csv(list(found.candidates)))
+
+
+def _csv(records: Sequence[Any]) -> str:
+    text = StringIO()
+    rows = [{name: _cell(value) for name, value in to_plain(record).items()} for record in records]
+    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, dict):
+        return " to ".join(map(str, value.values()))
+    return " x ".join(map(str, value)) if isinstance(value, list) else value
+
+
+def _write(path: Path, text: str) -> None:
+    with written_whole(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

@@ -1,0 +1,262 @@
+"""The search: fields of all cuts first, then the cuts inside the zone, together with any other workers."""
+
+import json
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import torch
+
+from pixpnet.data import DataSet
+from pixpnet.goldilocks.bench import Bench, Outcome
+from pixpnet.goldilocks.candidates import Candidate, Survey, inside, survey
+from pixpnet.goldilocks.errors import SearchError
+from pixpnet.goldilocks.front import agreement
+from pixpnet.goldilocks.methods import METHODS
+from pixpnet.goldilocks.options import SearchOptions
+from pixpnet.goldilocks.result import (
+    FIELDS_CSV,
+    FIELDS_JSON,
+    SearchResult,
+    judged_cuts,
+    recommendation,
+    write_result,
+)
+from pixpnet.goldilocks.settings import Settings, data_config, fingerprint
+from pixpnet.goldilocks.study import Finished, Study
+from pixpnet.goldilocks.weights import identities, weights_for
+from pixpnet.model import FieldWarning
+from pixpnet.training import open_run_data
+from pixpnet.whole_file import written_whole
+
+STORAGE_FILE, SEARCH_FILE = "study.sqlite3", "search.json"
+_PARTS = 1000  # of a candidate, on a progress bar
+_LONGEST_WAIT = 5.0  # seconds between two looks at what other workers do
+# What a candidate may fail with, and the others be none the worse for. A full disk or a storage that is gone is not.
+_CANDIDATES_OWN = (ArithmeticError, ConnectionError, LookupError, RuntimeError, ValueError)
+
+
+class SearchWatcher(Protocol):
+    """Told what happens, as it happens."""
+
+    def busy(self, task: str, done: int, total: int) -> None:
+        """Something takes a while: so much of so much is done."""
+
+    def judged(self, candidate: Candidate, found: Finished, done: int, total: int) -> None:
+        """This worker finished a candidate; so many of so many are done by all workers."""
+
+
+class Unwatched:
+    """Watches nothing."""
+
+    def busy(self, task: str, done: int, total: int) -> None:
+        """See `SearchWatcher`."""
+
+    def judged(self, candidate: Candidate, found: Finished, done: int, total: int) -> None:
+        """See `SearchWatcher`."""
+
+
+def goldilocks(
+    options: SearchOptions, out: Path, watcher: SearchWatcher | None = None, more: Sequence[Candidate] = ()
+) -> SearchResult:
+    """Looks for the cut whose cells see little and which decides well: the Pareto front of field and accuracy.
+
+    May be stopped at any moment and goes on when it is called again; several processes may share the work. Candidates
+    are judged on the validation split; the test split stays closed.
+
+    Args:
+        options: what to look for, and how.
+        out: a folder for what is found; one that an earlier call on the same images has made is gone on with.
+        watcher: told what happens.
+        more: further candidates, such as cuts of networks with edits.
+
+    Returns:
+        all candidates with their figures, the front and a recommendation, as `front.json` has them.
+
+    Raises:
+        SearchError: if the folder belongs to another search, the storage cannot be used, no cut lies in the zone, or
+            a backbone has no weights.
+        UnknownModel, UnknownLayer, DataError: if there is no such thing.
+    """
+    worker = _Worker(options, out, watcher or Unwatched(), more)
+    try:
+        with warnings.catch_warnings(action="ignore", category=FieldWarning):  # fields are what this is all about
+            worker.work()
+    except KeyboardInterrupt:
+        write_result(worker.result(), out, options.workers)
+        raise
+    result = worker.result()
+    write_result(result, out, options.workers)
+    return result
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """What is known before anything is trained."""
+
+    data: DataSet
+    settings: Settings
+    found: Survey
+    chosen: dict[str, Candidate]
+    weights: dict[str, str | None]
+
+
+class _Worker:
+    """One process that works on a search."""
+
+    def __init__(self, options: SearchOptions, out: Path, watcher: SearchWatcher, more: Sequence[Candidate]) -> None:
+        if options.method not in METHODS:
+            raise SearchError(f"there is no method {options.method!r}; there are {', '.join(METHODS)}")
+        self._options, self._out, self._watcher = options, out, watcher
+        self._prepared = _prepare(options, watcher, more)
+        self._settings = self._prepared.settings
+        _take_folder(out, self._settings)
+        storage = options.storage or f"sqlite:///{out / STORAGE_FILE}"
+        self._study = Study(storage, self._settings, self._prepared.chosen, options.heartbeat)
+
+    def work(self) -> None:
+        """Claims and judges candidates until none is left, also none that another worker has."""
+        method = METHODS[self._options.method]
+        self._study.enqueue(self._options.retry_failed)
+        total = len(self._prepared.chosen)
+        while (done := len(self._study.finished())) < total:
+            self._watcher.busy("search", _PARTS * done, _PARTS * total)
+            claimed = self._study.claim(method.together)
+            if claimed:
+                with self._study.alive():
+                    self._judge(claimed, done, total)
+            else:
+                self._watcher.busy("waiting for other workers", done, total)
+                time.sleep(min(_LONGEST_WAIT, self._options.heartbeat))
+
+    def _judge(self, claimed: Sequence[Candidate], done: int, total: int) -> None:
+        shared, lap = 0.0, time.monotonic()
+        bench = self._bench(len(claimed), done, total)
+        for told, outcome in enumerate(_outcomes(claimed, bench), start=1):
+            now = time.monotonic()
+            seconds, lap = now - lap, now
+            if told == 1:  # the first outcome waits for what serves all of them
+                shared, seconds = seconds / len(claimed), 0.0
+            if self._study.tell(outcome, shared + seconds):
+                found = Finished(
+                    outcome.candidate.name, outcome.accuracy, outcome.images, shared + seconds, outcome.error
+                )
+                self._watcher.judged(outcome.candidate, found, done + told, total)
+
+    def _bench(self, claimed: int, done: int, total: int) -> Bench:
+        def progress(share: float) -> None:
+            self._watcher.busy("search", int(_PARTS * (done + share * claimed)), _PARTS * total)
+
+        return Bench(
+            settings=self._settings,
+            data=self._prepared.data,
+            weights=self._prepared.weights,
+            device=torch.device(self._options.device),
+            workers=self._options.workers,
+            folder=self._out,
+            progress=progress,
+        )
+
+    def result(self) -> SearchResult:
+        """What is known so far."""
+        what, options = self._prepared, self._options
+        finished = self._study.finished()
+        judged = judged_cuts([(what.chosen[key], found) for key, found in finished.items()], what.weights)
+        best, advice = recommendation(judged, options.wanted)
+        accuracies = _accuracies(finished)
+        compared = [
+            agreement(options.method, accuracies, other, _accuracies(found))
+            for other, found in sorted(self._study.other_methods(what.settings).items())
+        ]
+        chosen = set(what.chosen.values())
+        return SearchResult(
+            settings=what.settings,
+            zone=options.zone,
+            want=options.wanted,
+            judged=judged,
+            waiting=tuple(cut.name for key, cut in what.chosen.items() if key not in finished),
+            outside=tuple(cut for cut in what.found.candidates if cut not in chosen),
+            left_out=what.found.left_out,
+            recommended=None if best is None else best.name,
+            advice=advice,
+            agreements=tuple(each for each in compared if each is not None),
+        )
+
+
+def _outcomes(claimed: Sequence[Candidate], bench: Bench) -> Iterator[Outcome]:
+    """An outcome for each candidate; what the method raises is that of those which have none yet."""
+    left = list(claimed)
+    try:
+        for outcome in METHODS[bench.settings.method].judge(claimed, bench):
+            left.remove(outcome.candidate)
+            yield outcome
+    except _CANDIDATES_OWN as error:
+        for candidate in left:
+            yield Outcome(candidate, None, error=f"{type(error).__name__}: {error}")
+
+
+def _prepare(options: SearchOptions, watcher: SearchWatcher, more: Sequence[Candidate]) -> _Prepared:
+    data = open_run_data(
+        data_config(options.data, options.seed, options.birds),
+        lambda done, total: watcher.busy("looking at images", done, total),
+    )
+    if not data.val:
+        raise SearchError(f"{data.name} has too few images for a validation split, and cuts are chosen on it: add some")
+    settings = Settings(
+        data=options.data,
+        images=fingerprint(data),
+        birds=options.birds,
+        method=options.method,
+        size=options.size or data.preprocessing.size,
+        epochs=None if options.method == "probe" else options.epochs,
+        batch=options.batch,
+        views=options.views,
+        seed=options.seed,
+    )
+    found = survey(
+        options.backbones, settings.size, options.layers, lambda done, total: watcher.busy("fields", done, total)
+    )
+    found = replace(found, candidates=(*found.candidates, *more))
+    chosen = inside(found.candidates, options.zone)
+    backbones = tuple(dict.fromkeys(cut.backbone for cut in chosen))
+    weights = weights_for(backbones, options.weights)
+    known = identities(weights)
+    return _Prepared(data, settings, found, {f"{cut.name} [{known[cut.backbone]}]": cut for cut in chosen}, weights)
+
+
+def _take_folder(out: Path, settings: Settings) -> None:
+    """Makes the folder of a search, or makes sure that it is one on the same images.
+
+    Raises:
+        SearchError: if it is not.
+    """
+    path = out / SEARCH_FILE
+    about = {"ground": settings.ground, "data": settings.data, "size": settings.size, "seed": settings.seed}
+    if path.exists():
+        try:
+            known = json.loads(path.read_text(encoding="utf-8"))
+            same = known["ground"] == about["ground"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise SearchError(f"{path} is damaged ({error}): choose another --out") from error
+        if not same:
+            raise SearchError(
+                f"{out} holds another search, on {known.get('data')} at {known.get('size')} pixels with seed "
+                f"{known.get('seed')}, or its images have changed since: choose another --out"
+            )
+        return
+    if out.exists() and not out.is_dir():
+        raise SearchError(f"{out} is a file: choose a folder with --out")
+    out.mkdir(parents=True, exist_ok=True)
+    others = [entry.name for entry in out.iterdir() if not entry.name.startswith(".")]
+    others = [name for name in others if name not in (FIELDS_JSON, FIELDS_CSV, SEARCH_FILE)]
+    if others:
+        raise SearchError(f"{out} is not empty and no search ({others[0]} is in it): choose another --out")
+    with written_whole(path) as temporary:
+        temporary.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+
+
+def _accuracies(finished: dict[str, Finished]) -> dict[str, float]:
+    return {key: found.accuracy for key, found in finished.items() if found.accuracy is not None}

@@ -1,0 +1,94 @@
+"""What decides the outcome of a search, so that two searches are the same study exactly when these agree."""
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+
+from pixpnet.config import RunConfig
+from pixpnet.data import DataSet
+from pixpnet.goldilocks.weights import is_random
+from pixpnet.recipe import RECIPES
+from pixpnet.records import to_plain
+
+FINETUNE_EPOCHS, BATCH = 10, 32  # App. F
+_DIGEST_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What decides the outcome for a candidate, besides the candidate and its weights.
+
+    Attributes:
+        data: as it was asked for; where the images lie is no part of the study's identity, which they are is.
+        images: a fingerprint of classes, training and validation images.
+        birds: how many birds to draw to learn from, where the data are birds.
+        method: how a candidate is judged.
+        size: side of the network's input in pixels.
+        epochs: passes over the views; None for what the method's recipe says.
+        batch: images in a batch; None for what the method's recipe says.
+        views: augmented views of each image in a pass; None for what suits the data set or the recipe.
+        seed: decides first weights, order, augmentation and the validation split.
+    """
+
+    data: str
+    images: str
+    birds: int
+    method: str
+    size: int
+    epochs: int | None
+    batch: int | None
+    views: int | None
+    seed: int
+
+    @property
+    def digest(self) -> str:
+        """A hash of everything but where the images lie."""
+        return _digest(to_plain(replace(self, data="")))
+
+    @property
+    def ground(self) -> str:
+        """A hash of what must agree for two methods to be compared: the images, their size and the seed."""
+        return _digest([self.images, self.size, self.seed])
+
+
+def fingerprint(data: DataSet) -> str:
+    """The same words for the same classes, training and validation images; test images are not looked at.
+
+    Names and labels of images are compared, not their pixels.
+    """
+    splits = [[(entry.id, entry.label) for entry in split] for split in (data.train, data.val)]
+    return _digest([list(data.class_names), splits])
+
+
+def data_config(data: str, seed: int, birds: int) -> RunConfig:
+    """Opens the data set as `pixpnet train` will with the same seed."""
+    return RunConfig(data=data, seed=seed, birds=birds)
+
+
+def training_config(
+    settings: Settings, backbone: str, at: str, weights: str | None, workers: int = 0, edits: tuple[str, ...] = ()
+) -> RunConfig:
+    """The run that `pixpnet train` makes of a cut, with the recipe that suits its weights.
+
+    >>> settings = Settings("birds", "", 4800, "probe", 96, None, None, None, 0)
+    >>> training_config(settings, "small-61", "stage3", None).optimisation.pretraining_epochs
+    3
+    """
+    recipe = RECIPES["scratch" if is_random(weights) else "laptop"]
+    config = RunConfig(
+        data=settings.data,
+        backbone=backbone,
+        at=at,
+        weights=weights,
+        size=settings.size,
+        seed=settings.seed,
+        workers=workers,
+        birds=settings.birds,
+    ).using(recipe)
+    if edits:
+        raise NotImplementedError(f"a run with edits ({', '.join(edits)})")
+    return config
+
+
+def _digest(values: object) -> str:
+    return hashlib.blake2b(json.dumps(values, sort_keys=True).encode(), digest_size=_DIGEST_BYTES).hexdigest()

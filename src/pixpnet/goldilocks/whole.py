@@ -1,0 +1,69 @@
+"""The real thing at every cut: a PixPNet is trained, and judged after its prototypes were replaced (App. B).
+
+Expensive, and what the other methods stand in for. Each candidate has a run folder, so an interrupted one goes on from
+its last whole epoch, and the model of the cut that is chosen in the end is there already.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from pixpnet.goldilocks.bench import Bench, Outcome, with_budget
+from pixpnet.goldilocks.candidates import Candidate
+from pixpnet.goldilocks.settings import training_config
+from pixpnet.records import from_plain
+from pixpnet.training import LogLine, Metrics, Nobody, Run, resume, train
+
+
+def pixpnet(candidates: Sequence[Candidate], bench: Bench) -> Iterator[Outcome]:
+    """Trains a part network at each cut; its accuracy is that on validation, after replacement. Test stays closed."""
+    for candidate in candidates:
+        metrics = _trained(candidate, bench)
+        yield Outcome(candidate, metrics.validation.accuracy, metrics.validation.images)
+
+
+def _trained(candidate: Candidate, bench: Bench) -> Metrics:
+    settings = bench.settings
+    weights = bench.weights[candidate.backbone]
+    config = training_config(settings, candidate.backbone, candidate.at, weights, bench.workers, edits=candidate.edits)
+    config = replace(config.using(with_budget(config.recipe, settings)), judge_on_test=False)
+    config = replace(config, trainer=replace(config.trainer, accelerator=_accelerator(bench)))
+    run = Run(bench.folder / "runs" / f"{_file_name(candidate.name)}-{settings.digest}")
+    watcher = _Share(bench)
+    if not (run.path / "config.yaml").exists():
+        metrics = train(config, run.path, watcher)
+    elif run.finished:
+        metrics = from_plain(Metrics, run.read_metrics(), f"{run.path}: metrics")
+    else:
+        metrics = resume(run.path, watcher, own_code=True)  # its name came from the caller of this search
+    assert metrics is not None  # a search is one process
+    return metrics
+
+
+class _Share(Nobody):
+    """Says which share of a run is done."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._epochs, self._steps, self._step, self._epoch = 1, 1, 0, 0
+
+    def begins(self, epochs: int, done: int, steps: int) -> None:
+        """See `Watcher`."""
+        self._epochs, self._epoch, self._steps = epochs, done, max(1, steps)
+
+    def stepped(self, epoch: int, loss: float, accuracy: float) -> None:
+        """See `Watcher`."""
+        self._step += 1
+        self._bench.progress(min(1.0, (self._epoch + self._step / self._steps) / self._epochs))
+
+    def epoch_ended(self, line: LogLine) -> None:
+        """See `Watcher`."""
+        self._epoch, self._step = line.epoch, 0
+
+
+def _accelerator(bench: Bench) -> str:
+    return {"cuda": "gpu"}.get(bench.device.type, bench.device.type)
+
+
+def _file_name(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-")

@@ -1,0 +1,192 @@
+"""The Pareto front of a search: accuracy against the mean field on a log axis, on one slide (paper, Fig. 3, App. B)."""
+
+import re
+from collections.abc import Sequence
+from math import log10
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator
+
+from pixpnet.goldilocks import Judged, SearchResult
+from pixpnet.views.colours import BLUE, GREEN, GRID, INK, MUTED, ORANGE, PURPLE, SKY, VERMILION
+from pixpnet.views.labels import Rect, Spot, nearest_edge, place_labels
+from pixpnet.views.slide import HEIGHT, POINT, WIDTH, Slide
+
+_MARGIN = 0.45
+_LEFT, _TOP, _PLOT_WIDTH, _PLOT_HEIGHT = 1.15, 1.45, 8.6, 4.95  # inches
+_LIST, _LIST_WIDTH, _LIST_BOTTOM = 10.1, 2.8, 5.0
+_LABEL = 10.5  # points
+_COLOURS = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, INK, MUTED)
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
+_TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
+_ZONE = "#f2f6fa"
+_ROW = 0.27
+
+
+def front_figure(result: SearchResult) -> Figure:
+    """Draws every judged cut, the front as steps, and the names of the cuts on it."""
+    slide = Slide()
+    across = WIDTH - 2 * _MARGIN
+    slide.words(_MARGIN, 0.36, "How much must a part see to decide?", across, 22, bold=True)
+    done = [cut for cut in result.judged if cut.accuracy is not None]
+    how = result.settings
+    about = (
+        f"{how.data}, {how.size} x {how.size} pixels  ·  method {how.method}  ·  {len(done)} cuts, {len(result.front)} "
+        f"on the front  ·  validation images{_how_many(done)}"
+    )
+    slide.words(_MARGIN, 0.84, about, across, 11, MUTED)
+    axes = slide.figure.add_axes(
+        (_LEFT / WIDTH, 1 - (_TOP + _PLOT_HEIGHT) / HEIGHT, _PLOT_WIDTH / WIDTH, _PLOT_HEIGHT / HEIGHT), zorder=-1
+    )
+    styles = _styles(done)
+    _plot(axes, result, done, styles)
+    _write_names(slide, axes, result, done)
+    _legend(slide, done, styles)
+    slide.paragraph(_LIST, _LIST_BOTTOM + 0.25, result.advice, _LIST_WIDTH, 9.5, INK, lines=10)
+    return slide.figure
+
+
+def family(backbone: str) -> str:
+    """The kind of network: what a name begins with.
+
+    >>> [family(name) for name in ("resnext101_32x8d", "wide_resnet50_2", "inception_v3", "small-61", "timm:resnet18")]
+    ['resnext', 'wide_resnet', 'inception', 'small', 'resnet']
+    """
+    plain = backbone.removeprefix("timm:").rsplit(":", 1)[-1]
+    found = re.match(r"[A-Za-z]+(_[A-Za-z]{3,})*", plain)
+    return found[0] if found else plain
+
+
+def _styles(cuts: Sequence[Judged]) -> dict[str, tuple[str, str]]:
+    """A colour for each family, a marker for each network of a family."""
+    backbones = sorted({cut.backbone for cut in cuts}, key=lambda name: (family(name), len(name), name))
+    families = list(dict.fromkeys(map(family, backbones)))
+    styles = {}
+    for name in backbones:
+        relatives = [other for other in backbones if family(other) == family(name)]
+        colour = _COLOURS[families.index(family(name)) % len(_COLOURS)]
+        styles[name] = (colour, _MARKERS[relatives.index(name) % len(_MARKERS)])
+    return styles
+
+
+def _plot(axes: Axes, result: SearchResult, cuts: Sequence[Judged], styles: dict[str, tuple[str, str]]) -> None:
+    low, high = (100 * share for share in result.zone)
+    fields = [100 * cut.mean_field for cut in cuts] or [low or 1.0, high]
+    accuracies = [100 * (cut.accuracy or 0.0) for cut in cuts] or [0.0, 100.0]
+    left, right = max(0.05, 0.75 * min(fields)), min(118.0, 1.35 * max(fields))
+    margin = max(2.0, 0.12 * (max(accuracies) - min(accuracies)))
+    axes.set_xscale("log")
+    axes.set(xlim=(left, right), ylim=(min(accuracies) - margin, max(accuracies) + margin), autoscale_on=False)
+    axes.axvspan(max(left, low), min(right, high), color=_ZONE, zorder=0, linewidth=0)
+    for cut in cuts:
+        colour, marker = styles[cut.backbone]
+        axes.plot(
+            *_data_place(cut),
+            marker=marker,
+            color=colour,
+            markersize=11 if cut.on_front else 8,
+            markeredgecolor="white",
+            markeredgewidth=0.9,
+            alpha=1.0 if cut.on_front else 0.5,
+            zorder=4 if cut.on_front else 3,
+            linestyle="none",
+        )
+    front = [_data_place(cut) for cut in result.front]
+    if front:
+        # From each cut on, its accuracy can be had; so the front is a staircase.
+        steps = [*front, (right, front[-1][1])]
+        axes.plot(*zip(*steps, strict=True), drawstyle="steps-post", color=INK, linestyle=(0, (4, 3)), linewidth=1.6)
+    for cut in cuts:
+        if cut.name == result.recommended:
+            axes.plot(*_data_place(cut), marker="o", markersize=20, fillstyle="none", color=INK, markeredgewidth=1.8)
+    axes.axvline(100 * result.want, color=MUTED, linewidth=1.0, linestyle=(0, (1, 2)), zorder=1)
+    ticks = [tick for tick in _TICKS if left <= tick <= right]
+    axes.xaxis.set_major_locator(FixedLocator(ticks))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_xticklabels([f"{tick:g}" for tick in ticks])
+    axes.set_xlabel("mean field of a cell, % of the image", fontsize=12, color=INK)
+    axes.set_ylabel("validation accuracy, %", fontsize=12, color=INK)
+    axes.tick_params(labelsize=11, colors=INK)
+    axes.grid(color=GRID)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def _write_names(slide: Slide, axes: Axes, result: SearchResult, cuts: Sequence[Judged]) -> None:
+    """Names beside the cuts on the front; the recommended one chooses its place first."""
+    named = sorted(result.front, key=lambda cut: cut.name != result.recommended)
+    font = FontProperties(size=_LABEL)
+    words = [f"{cut.backbone} {cut.at}".strip() + " *" * bool(cut.edits) for cut in named]
+    sizes = [(slide.width_of(word, font) + 0.08, 1.35 * _LABEL * POINT) for word in words]
+    spots = [_on_slide(axes, cut) for cut in cuts]
+    anchors = [_on_slide(axes, cut) for cut in named]
+    inner = Rect(_LEFT + 0.03, _TOP, _LEFT + _PLOT_WIDTH, _TOP + _PLOT_HEIGHT - 0.03)
+    for word, anchor, rect in zip(words, anchors, place_labels(anchors, sizes, inner, spots), strict=True):
+        if rect is None:
+            continue
+        edge = nearest_edge(rect, anchor)
+        line = Line2D(
+            [anchor.x / WIDTH, edge.x / WIDTH],
+            [1 - anchor.y / HEIGHT, 1 - edge.y / HEIGHT],
+            transform=slide.figure.transFigure,
+            color=MUTED,
+            linewidth=0.7,
+            zorder=-0.5,
+        )
+        slide.figure.add_artist(line)
+        text = slide.words(rect.x0 + 0.04, rect.y0 + 0.02, word, rect.x1 - rect.x0, _LABEL)
+        text.set_gid("label")
+        text.set_bbox({"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.8})
+
+
+def _legend(slide: Slide, cuts: Sequence[Judged], styles: dict[str, tuple[str, str]]) -> None:
+    names = list(styles)
+    rows = int((_LIST_BOTTOM - _TOP) / _ROW)
+    columns = -(-len(names) // rows) if names else 1
+    shown = names if columns <= 2 else names[: 2 * rows - 1]
+    width = _LIST_WIDTH / min(2, columns)
+    for place, name in enumerate(shown):
+        x, y = _LIST + (place // rows) * width, _TOP + (place % rows) * _ROW
+        colour, marker = styles[name]
+        _marker(slide, x + 0.08, y + 0.09, colour, marker)
+        slide.words(x + 0.26, y, name, width - 0.3, 10.5 if columns == 1 else 9)
+    if len(shown) < len(names):
+        y = _TOP + ((2 * rows - 1) % rows) * _ROW
+        slide.words(_LIST + width, y, f"and {len(names) - len(shown)} more", width, 9, MUTED)
+
+
+def _marker(slide: Slide, x: float, y: float, colour: str, marker: str) -> None:
+    dot = Line2D(
+        [x / WIDTH],
+        [1 - y / HEIGHT],
+        transform=slide.figure.transFigure,
+        color=colour,
+        marker=marker,
+        markersize=9,
+        markeredgecolor="white",
+        linestyle="none",
+    )
+    slide.figure.add_artist(dot)
+
+
+def _data_place(cut: Judged) -> tuple[float, float]:
+    return 100 * cut.mean_field, 100 * (cut.accuracy or 0.0)
+
+
+def _on_slide(axes: Axes, cut: Judged) -> Spot:
+    """Where a cut is drawn, in inches from the top left corner."""
+    x, y = _data_place(cut)
+    left, right = axes.get_xlim()
+    bottom, top = axes.get_ylim()
+    across = (log10(x) - log10(left)) / (log10(right) - log10(left))
+    return Spot(_LEFT + _PLOT_WIDTH * across, _TOP + _PLOT_HEIGHT * (top - y) / (top - bottom))
+
+
+def _how_many(cuts: Sequence[Judged]) -> str:
+    counts = {cut.images for cut in cuts}
+    return f" ({counts.pop()})" if len(counts) == 1 else ""

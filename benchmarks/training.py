@@ -21,6 +21,7 @@ from torch import nn
 
 from pixpnet import zoo
 from pixpnet.data import Batch, Entry, Preprocessing
+from pixpnet.goldilocks.pooled import PooledLinear
 from pixpnet.model import Backbone, PixPNet
 from pixpnet.recipe import Architecture, Losses, Replacement
 from pixpnet.training import judge, replace_prototypes
@@ -29,20 +30,6 @@ from side_by_side import ratios
 
 STEP_LIMIT, REPLACEMENT_LIMIT = 1.03, 1.05
 LOSSES = Losses(cluster_weight=0.8, separation_weight=0.08)
-
-
-class PooledLinear(nn.Module):
-    """The classifier that everything is compared with."""
-
-    def __init__(self, backbone: Backbone, classes: int) -> None:
-        super().__init__()
-        self.backbone = backbone
-        self.head = nn.Linear(backbone.channels, classes)
-
-    def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Logits."""
-        features: torch.Tensor = self.backbone(images)
-        return self.head(features.mean(dim=(-2, -1)))
 
 
 def backbone(size: int) -> Backbone:
@@ -67,7 +54,7 @@ def stepper(model: nn.Module, batch: int, size: int, classes: int) -> Callable[[
         if isinstance(model, PixPNet):
             loss = loss_of(model, model(images), labels, LOSSES).total
         else:
-            loss = nn.functional.cross_entropy(model(images), labels)
+            loss = nn.functional.cross_entropy(model(images).logits, labels)
         optimiser.zero_grad(set_to_none=True)
         loss.backward()
         optimiser.step()

@@ -17,35 +17,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from torch import nn
 
 from pixpnet.config import RunConfig, TrainerOptions
-from pixpnet.data import Batch, Loading, plain_loader, record_in, training_loader
+from pixpnet.data import Loading, plain_loader, record_in, training_loader
+from pixpnet.goldilocks.finetune import fit_pooled
+from pixpnet.goldilocks.pooled import PooledLinear
 from pixpnet.model.build import build_backbone
 from pixpnet.recipe import RECIPES
 from pixpnet.training import Judgement, LogLine, Nobody, judge, open_run_data, train
-from pixpnet.training.plan import rate_factor
-
-
-class PooledLinear(nn.Module):
-    """The same backbone, its cells averaged, and a linear layer (App. F)."""
-
-    def __init__(self, backbone: nn.Module, channels: int, classes: int) -> None:
-        super().__init__()
-        self.backbone = backbone
-        self.head = nn.Linear(channels, classes)
-
-    def forward(self, images: torch.Tensor) -> "Logits":
-        """Logits."""
-        features = self.backbone(images)
-        return Logits(self.head(features.float().mean(dim=(-2, -1))))
-
-
-class Logits:
-    """What `judge` asks for."""
-
-    def __init__(self, logits: torch.Tensor) -> None:
-        self.logits = logits
 
 
 def train_linear(config: RunConfig, backbone_rate: float, head_rate: float, out: Path) -> Judgement:
@@ -55,34 +34,13 @@ def train_linear(config: RunConfig, backbone_rate: float, head_rate: float, out:
     how = config.optimisation
     backbone = build_backbone(config.backbone, config.at, config.weights, preprocessing.size, config.seed, config.edits)
     torch.manual_seed(config.seed)
-    model = PooledLinear(backbone, backbone.channels, len(data.class_names))
+    model = PooledLinear(backbone, len(data.class_names))
     loading = Loading(how.batch_size, config.workers)
     augmentation = data.augmentation if how.views is None else replace(data.augmentation, factor=how.views)
     loader = training_loader(data, preprocessing, augmentation, loading, config.seed)
-    groups = [
-        {"params": list(model.backbone.parameters()), "lr": 0.0, "full": backbone_rate},
-        {"params": list(model.head.parameters()), "lr": 0.0, "full": head_rate},
-    ]
-    optimiser = torch.optim.Adam(groups, weight_decay=how.weight_decay)
-    whole = replace(how, epochs=how.pretraining_epochs + how.epochs)
-    half = config.trainer.precision == "bf16-mixed"
-    for epoch in range(how.pretraining_epochs + how.epochs):
-        loader.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
-        warm = epoch < how.warm_up_epochs
-        model.train()
-        model.backbone.train(not (warm or how.frozen_statistics))
-        batch: Batch
-        for step, batch in enumerate(loader):
-            for group in optimiser.param_groups:
-                group["lr"] = group["full"] * rate_factor(whole, "joint", epoch + step / len(loader))
-            with torch.autocast("cpu", torch.bfloat16, enabled=half):
-                with torch.set_grad_enabled(not warm):
-                    features = model.backbone(batch.images)
-                logits = model.head(features.float().mean(dim=(-2, -1)))
-            loss = nn.functional.cross_entropy(logits.float(), batch.labels)
-            optimiser.zero_grad(set_to_none=True)
-            loss.backward()
-            optimiser.step()
+    epochs = how.pretraining_epochs + how.epochs
+    learning = replace(how, epochs=epochs, backbone_rate=backbone_rate, add_on_rate=head_rate)
+    fit_pooled(model, loader, learning, config.seed, half=config.trainer.precision == "bf16-mixed")
     entries = data.val
     if config.judge_on_test:
         entries = data.test.open(record_in(out / "openings.jsonl"), f"linear classifier, seed {config.seed}")

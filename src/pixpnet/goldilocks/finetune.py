@@ -7,6 +7,7 @@ recipe for PixPNet; there are no prototypes. 10 epochs, 32 images in a batch.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
 import torch
 from torch import nn
 from torch.utils.data import DataLoader
@@ -80,7 +81,7 @@ def fit_pooled(
     with torch.random.fork_rng(devices=[]):
         for epoch in range(how.epochs):
             loader.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
-            torch.manual_seed((seed << 16) + epoch)
+            torch.manual_seed(int(np.random.SeedSequence([seed, epoch]).generate_state(1)[0]))  # for dropout
             frozen = epoch < how.warm_up_epochs
             model.train()
             model.backbone.train(not (frozen or how.frozen_statistics))

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 
@@ -39,6 +39,7 @@ _LONGEST_WAIT = 5.0  # seconds between two looks at what other workers do
 _CANDIDATES_OWN = (ArithmeticError, ConnectionError, LookupError, RuntimeError, ValueError)
 
 
+@runtime_checkable
 class SearchWatcher(Protocol):
     """Told what happens, as it happens."""
 

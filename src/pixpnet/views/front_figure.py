@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from math import log10
+from itertools import pairwise
+from math import hypot, log10
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -16,14 +17,16 @@ from pixpnet.views.labels import Rect, Spot, nearest_edge, place_labels
 from pixpnet.views.slide import HEIGHT, POINT, WIDTH, Slide
 
 _MARGIN = 0.45
-_LEFT, _TOP, _PLOT_WIDTH, _PLOT_HEIGHT = 1.15, 1.45, 8.6, 4.95  # inches
-_LIST, _LIST_WIDTH, _LIST_BOTTOM = 10.1, 2.8, 5.0
+_LEFT, _TOP, _PLOT_WIDTH, _PLOT_HEIGHT = 1.15, 1.5, 8.15, 5.1  # inches
+_LIST, _LIST_WIDTH, _LIST_BOTTOM = 9.65, 3.25, 5.0
 _LABEL = 10.5  # points
 _COLOURS = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, INK, MUTED)
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
-_TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
+_TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 15, 20, 30, 40, 50, 70, 100)
 _ZONE = "#f2f6fa"
 _ROW = 0.27
+_MARKER = 0.1  # from the middle of a marker to where the line to its label begins
+_SPACING = 0.2
 
 
 def front_figure(result: SearchResult) -> Figure:
@@ -44,6 +47,7 @@ def front_figure(result: SearchResult) -> Figure:
     styles = _styles(done)
     _plot(axes, result, done, styles)
     _write_names(slide, axes, result, done)
+    _mark_zone(slide, axes, result)
     _legend(slide, done, styles)
     slide.paragraph(_LIST, _LIST_BOTTOM + 0.25, result.advice, _LIST_WIDTH, 9.5, INK, lines=10)
     return slide.figure
@@ -74,9 +78,9 @@ def _styles(cuts: Sequence[Judged]) -> dict[str, tuple[str, str]]:
 
 def _plot(axes: Axes, result: SearchResult, cuts: Sequence[Judged], styles: dict[str, tuple[str, str]]) -> None:
     low, high = (100 * share for share in result.zone)
-    fields = [100 * cut.mean_field for cut in cuts] or [low or 1.0, high]
+    fields = [100 * cut.mean_field for cut in cuts] + [share for share in (low, high) if share]
     accuracies = [100 * (cut.accuracy or 0.0) for cut in cuts] or [0.0, 100.0]
-    left, right = max(0.05, 0.75 * min(fields)), min(118.0, 1.35 * max(fields))
+    left, right = max(0.05, 0.85 * min(fields)), min(125.0, 1.25 * max(fields))
     margin = max(2.0, 0.12 * (max(accuracies) - min(accuracies)))
     axes.set_xscale("log")
     axes.set(xlim=(left, right), ylim=(min(accuracies) - margin, max(accuracies) + margin), autoscale_on=False)
@@ -125,14 +129,16 @@ def _write_names(slide: Slide, axes: Axes, result: SearchResult, cuts: Sequence[
     sizes = [(slide.width_of(word, font) + 0.08, 1.35 * _LABEL * POINT) for word in words]
     spots = [_on_slide(axes, cut) for cut in cuts]
     anchors = [_on_slide(axes, cut) for cut in named]
-    inner = Rect(_LEFT + 0.03, _TOP, _LEFT + _PLOT_WIDTH, _TOP + _PLOT_HEIGHT - 0.03)
+    inner = Rect(_LEFT + 0.03, _TOP, _LEFT + _PLOT_WIDTH, _TOP + _PLOT_HEIGHT - 0.3)
+    spots += _along([_on_slide(axes, cut) for cut in result.front])
     for word, anchor, rect in zip(words, anchors, place_labels(anchors, sizes, inner, spots), strict=True):
         if rect is None:
             continue
         edge = nearest_edge(rect, anchor)
+        start = _towards(anchor, edge, _MARKER)
         line = Line2D(
-            [anchor.x / WIDTH, edge.x / WIDTH],
-            [1 - anchor.y / HEIGHT, 1 - edge.y / HEIGHT],
+            [start.x / WIDTH, edge.x / WIDTH],
+            [1 - start.y / HEIGHT, 1 - edge.y / HEIGHT],
             transform=slide.figure.transFigure,
             color=MUTED,
             linewidth=0.7,
@@ -142,6 +148,35 @@ def _write_names(slide: Slide, axes: Axes, result: SearchResult, cuts: Sequence[
         text = slide.words(rect.x0 + 0.04, rect.y0 + 0.02, word, rect.x1 - rect.x0, _LABEL)
         text.set_gid("label")
         text.set_bbox({"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.8})
+
+
+def _mark_zone(slide: Slide, axes: Axes, result: SearchResult) -> None:
+    """What the shade and the dotted line are."""
+    low, high = result.zone
+    left = _across(axes, max(100 * low, axes.get_xlim()[0]))
+    slide.words(left, _TOP - 0.22, f"zone: {100 * low:g} to {100 * high:g} %", 3, 9.5, MUTED)
+    want = _across(axes, 100 * result.want)
+    if _LEFT < want < _LEFT + _PLOT_WIDTH:
+        slide.words(want + 0.06, _TOP + _PLOT_HEIGHT - 0.24, f"wanted: {100 * result.want:.3g} %", 2, 9.5, MUTED)
+
+
+def _along(front: Sequence[Spot]) -> list[Spot]:
+    """Points on the staircase, for labels to keep clear of."""
+    corners = [corner for here, there in pairwise(front) for corner in (here, Spot(there.x, here.y))]
+    spots = []
+    for here, there in pairwise([*corners, *front[-1:]]):
+        steps = int(hypot(there.x - here.x, there.y - here.y) / _SPACING)
+        for step in range(1, steps + 1):
+            share = step / (steps + 1)
+            spots.append(Spot(here.x + share * (there.x - here.x), here.y + share * (there.y - here.y)))
+    return spots
+
+
+def _towards(start: Spot, end: Spot, length: float) -> Spot:
+    """So far from the start to the end, or the end."""
+    distance = hypot(end.x - start.x, end.y - start.y)
+    share = min(1.0, length / distance) if distance else 0.0
+    return Spot(start.x + share * (end.x - start.x), start.y + share * (end.y - start.y))
 
 
 def _legend(slide: Slide, cuts: Sequence[Judged], styles: dict[str, tuple[str, str]]) -> None:
@@ -181,10 +216,13 @@ def _data_place(cut: Judged) -> tuple[float, float]:
 def _on_slide(axes: Axes, cut: Judged) -> Spot:
     """Where a cut is drawn, in inches from the top left corner."""
     x, y = _data_place(cut)
-    left, right = axes.get_xlim()
     bottom, top = axes.get_ylim()
-    across = (log10(x) - log10(left)) / (log10(right) - log10(left))
-    return Spot(_LEFT + _PLOT_WIDTH * across, _TOP + _PLOT_HEIGHT * (top - y) / (top - bottom))
+    return Spot(_across(axes, x), _TOP + _PLOT_HEIGHT * (top - y) / (top - bottom))
+
+
+def _across(axes: Axes, field: float) -> float:
+    left, right = axes.get_xlim()
+    return _LEFT + _PLOT_WIDTH * (log10(field) - log10(left)) / (log10(right) - log10(left))
 
 
 def _how_many(cuts: Sequence[Judged]) -> str:

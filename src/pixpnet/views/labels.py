@@ -9,7 +9,7 @@ from math import cos, hypot, pi, sin
 from typing import NamedTuple
 
 _DIRECTIONS = 16
-_DISTANCES = (0.1, 0.2, 0.32, 0.46, 0.62, 0.8, 1.0, 1.25, 1.5)
+_DISTANCES = (0.15, 0.23, 0.33, 0.46, 0.62, 0.8, 1.0, 1.25, 1.5)
 _POINT = 0.07  # half the side of a marker
 _COST_OF_HIDING = 0.35  # a label that hides a point may as well stand this much farther off
 _GAP = 0.03

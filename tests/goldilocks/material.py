@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import runpy
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from pixpnet.goldilocks import Candidate, SearchOptions
 from pixpnet.goldilocks.settings import Settings
 
+PATIENCE = 120.0  # seconds, on a busy machine
 WORKER = Path(__file__).with_name("worker.py")
 SETTINGS = Settings("birds", "images", 60, "finetune", 32, 1, 8, 1, 0)
 
@@ -71,3 +73,10 @@ def start_worker(job: str, **values: Any) -> multiprocessing.process.BaseProcess
     process = context.Process(target=runpy.run_path, args=(str(WORKER), given), daemon=True)
     process.start()
     return process
+
+
+def wait_for(path: Path) -> None:
+    end = time.monotonic() + PATIENCE
+    while not path.exists():
+        assert time.monotonic() < end, f"{path.name} never came"
+        time.sleep(0.05)

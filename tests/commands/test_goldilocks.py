@@ -1,0 +1,114 @@
+"""`pixpnet goldilocks` as a person meets it."""
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from pixpnet.cli import main
+from pixpnet.goldilocks import Candidate, Method, methods
+from pixpnet.goldilocks.bench import Bench, Outcome
+
+SMALL = ("--backbones", "small-21", "small-29", "--layers", "stage[123]", "--size", "32")
+QUICK = ("--views", "1", "--batch", "8", "--zone", "0.01", "0.6", "--device", "cpu", "--heartbeat", "1")
+
+
+@pytest.fixture
+def words(pictures: Path, tmp_path: Path) -> list[str]:
+    return ["goldilocks", "--data", f"folder:{pictures}", *SMALL, *QUICK, "--out", str(tmp_path / "search")]
+
+
+def test_the_table_of_fields_needs_no_data_and_says_what_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = ("--backbones", "resnet18", "--size", "64", "--out", str(tmp_path))
+    assert main(["goldilocks", "--fields-only", *more]) == 0
+    out = capsys.readouterr().out
+    assert "resnet18 @ layer1  64 x 16 x 16" in out
+    assert "left out: resnet18 @ fc: its output (1000) is flat" in out
+    assert "7 cuts of 1 networks at 64 x 64 pixels" in out
+    record = json.loads((tmp_path / "fields.json").read_text())
+    assert [cut["at"] for cut in record["candidates"]][:2] == ["conv1", "maxpool"]
+    with (tmp_path / "fields.csv").open() as file:
+        assert [line["shape"] for line in csv.DictReader(file)][2] == "64 x 16 x 16"
+    assert main(["goldilocks", "--fields-only", *more[:4], "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == record
+
+
+def test_a_search_prints_the_front_and_train_takes_its_configuration_as_it_is(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "--want", "0.13"]) == 0
+    said = capsys.readouterr()
+    lines = said.err.splitlines()
+    assert len(lines) == 6 and lines[-1].startswith("[6/6] small-29 @ stage")
+    assert "validation accuracy" in lines[0] and lines[0].endswith(" s")
+    assert "For parts of about 13.0% of the image, cut small-" in said.out
+    folder = tmp_path / "search"
+    assert {"front.json", "front.csv", "front.png", "train.yaml", "search.json"} <= {p.name for p in folder.iterdir()}
+    with Image.open(folder / "front.png") as picture:
+        assert picture.width > 1500
+    budget = ("--optimisation.epochs", "1", "--optimisation.pretraining_epochs", "0", "--architecture.dim", "8")
+    out = tmp_path / "run"
+    assert main(["train", "--config", str(folder / "train.yaml"), "--out", str(out), *budget]) == 0
+    capsys.readouterr()
+    assert (out / "model.safetensors").exists()
+    # Nothing is done twice, and JSON is all there is on stdout.
+    assert main([*words, "--json"]) == 0
+    said = capsys.readouterr()
+    record = json.loads(said.out)
+    assert said.err == ""
+    assert set(record) >= {"settings", "zone", "judged", "advice", "recommended", "agreements", "left_out"}
+    assert sum(cut["on_front"] for cut in record["judged"]) >= 1
+
+
+def test_ctrl_c_keeps_what_was_found_and_says_how_to_go_on(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def stopped(candidates: Sequence[Candidate], bench: Bench) -> Iterator[Outcome]:
+        calls.append(candidates)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        yield Outcome(candidates[0], 0.5, 9)
+
+    monkeypatch.setitem(methods.METHODS, "finetune", Method(stopped, together=False))  # type: ignore[arg-type]
+    assert main([*words, "--method", "finetune"]) == 130
+    said = capsys.readouterr().err
+    assert "The same command goes on" in said
+    record = json.loads((tmp_path / "search" / "front.json").read_text())
+    assert len(record["judged"]) == 2 and len(record["waiting"]) == 4
+    (command,) = (line.split() for line in said.splitlines() if line.startswith("  pixpnet "))
+    assert main(command[1:]) == 0
+    assert len(calls) == 3 + 4
+    assert "no result yet" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "message"),
+    [
+        (["--zone", "0.6", "0.05"], 1, "write --zone 0.05 0.6"),
+        (["--zone", "0.0001", "0.0002"], 1, "the nearest are small-21 @ stage1"),
+        (["--backbones", "resnet18", "--layers", "layer1"], 1, "no weights for resnet18: give --weights resnet18=FILE"),
+        (["--backbones", "small-22"], 1, "the nearest is 'small-21' or 'small-29'"),
+        (["--storage", "nonsense"], 1, "write sqlite:///FILE"),
+    ],
+)
+def test_what_a_person_can_mend_is_said_in_words(
+    change: list[str], code: int, message: str, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, *change]) == code
+    said = capsys.readouterr()
+    assert message in said.err
+    assert said.out == ""
+
+
+def test_a_search_needs_data_and_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["goldilocks"]) == 2
+    assert "needs --data" in capsys.readouterr().err
+    assert main(["goldilocks", "--data", "birds"]) == 2
+    assert "needs --out" in capsys.readouterr().err

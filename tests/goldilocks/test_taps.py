@@ -16,9 +16,9 @@ SHARED = "tests.goldilocks.material:shared_relu"
 @pytest.mark.parametrize(
     ("name", "layers"),
     [
-        # Normalised features that the next layer overwrites in place; a container that ends with its last child.
-        ("densenet121", ("norm0", "relu0", "pool0", "denseblock1", "transition1")),
+        # A container that ends with its last child.
         ("squeezenet1_0", ("conv1", "maxpool*", "features")),
+        # Features that the next layer overwrites in place, a module that is called twice, channels last.
         (SHARED, ("first", "relu#1", "relu", "third", "norm", "last")),
     ],
 )

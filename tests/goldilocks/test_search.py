@@ -133,7 +133,7 @@ def test_weights_that_are_no_numbers_or_do_not_fit_fail_with_their_reason(
 ) -> None:
     from pixpnet import zoo
 
-    state = zoo.build("small-21").state_dict()
+    state = {name: tensor for name, tensor in zoo.build("small-21").state_dict().items() if tensor.is_floating_point()}
     torch.save({name: torch.full_like(tensor, float("nan")) for name, tensor in state.items()}, tmp_path / "nan.pth")
     torch.save({"other": torch.zeros(1)}, tmp_path / "other.pth")
     given = (f"small-21={tmp_path / 'nan.pth'}", f"small-29={tmp_path / 'other.pth'}")

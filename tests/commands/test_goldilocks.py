@@ -4,6 +4,7 @@ import csv
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from shlex import split
 
 import pytest
 from PIL import Image
@@ -27,7 +28,7 @@ def test_the_table_of_fields_needs_no_data_and_says_what_is_left_out(
     more = ("--backbones", "resnet18", "--size", "64", "--out", str(tmp_path))
     assert main(["goldilocks", "--fields-only", *more]) == 0
     out = capsys.readouterr().out
-    assert "resnet18 @ layer1  64 x 16 x 16" in out
+    assert "resnet18 @ layer1 64 x 16 x 16" in " ".join(out.split())
     assert "left out: resnet18 @ fc: its output (1000) is flat" in out
     assert "7 cuts of 1 networks at 64 x 64 pixels" in out
     record = json.loads((tmp_path / "fields.json").read_text())
@@ -82,7 +83,7 @@ def test_ctrl_c_keeps_what_was_found_and_says_how_to_go_on(
     assert "The same command goes on" in said
     record = json.loads((tmp_path / "search" / "front.json").read_text())
     assert len(record["judged"]) == 2 and len(record["waiting"]) == 4
-    (command,) = (line.split() for line in said.splitlines() if line.startswith("  pixpnet "))
+    (command,) = (split(line) for line in said.splitlines() if line.startswith("  pixpnet "))
     assert main(command[1:]) == 0
     assert len(calls) == 3 + 4
     assert "no result yet" not in capsys.readouterr().out
@@ -93,7 +94,7 @@ def test_ctrl_c_keeps_what_was_found_and_says_how_to_go_on(
     [
         (["--zone", "0.6", "0.05"], 1, "write --zone 0.05 0.6"),
         (["--zone", "0.0001", "0.0002"], 1, "the nearest are small-21 @ stage1"),
-        (["--backbones", "resnet18", "--layers", "layer1"], 1, "no weights for resnet18: give --weights resnet18=FILE"),
+        (["--backbones", "resnet18", "--layers", "conv1"], 1, "no weights for resnet18: give --weights resnet18=FILE"),
         (["--backbones", "small-22"], 1, "the nearest is 'small-21' or 'small-29'"),
         (["--storage", "nonsense"], 1, "write sqlite:///FILE"),
     ],

@@ -6,6 +6,8 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
 from pixpnet.goldilocks import Candidate, SearchResult
 from pixpnet.goldilocks.result import judged_cuts, recommendation
@@ -59,10 +61,17 @@ def result(cuts: int, all_on_front: bool = False, zone: tuple[float, float] = (0
     return SearchResult(settings, zone, 0.17, judged, (), (), (), best.name if best else None, advice, ())
 
 
+def drawn(found: SearchResult) -> Figure:
+    """The figure with its axis labels where drawing puts them."""
+    figure = front_figure(found)
+    FigureCanvasAgg(figure).draw()
+    return figure
+
+
 @pytest.mark.parametrize("cuts", [0, 1, 4, 60])
 def test_the_figure_is_readable_and_names_the_front(cuts: int) -> None:
     found = result(cuts)
-    figure = front_figure(found)
+    figure = drawn(found)
     assert_readable(figure)
     labels = {text.get_text() for text in words_of(figure) if text.get_gid() == "label"}
     assert labels == {f"{cut.backbone} {cut.at}" for cut in found.front}
@@ -73,7 +82,7 @@ def test_the_figure_is_readable_and_names_the_front(cuts: int) -> None:
 def test_a_front_of_forty_names_what_there_is_room_for_the_recommended_one_first() -> None:
     found = result(40, all_on_front=True)
     assert len(found.front) == 40
-    figure = front_figure(found)
+    figure = drawn(found)
     assert_readable(figure)
     labels = {text.get_text() for text in words_of(figure) if text.get_gid() == "label"}
     assert (found.recommended or "").replace(" @ ", " ") in labels
@@ -83,7 +92,7 @@ def test_a_front_of_forty_names_what_there_is_room_for_the_recommended_one_first
 def test_long_names_and_a_zone_from_nothing_are_no_trouble() -> None:
     cut = Candidate(f"my.module:{LONG}", LONG, 0, 0.01, 0.01, (4, 8, 8))
     judged = judged_cuts([(cut, Finished("", 0.5, 7, 1.0, None))], {cut.backbone: None})
-    figure = front_figure(
+    figure = drawn(
         SearchResult(
             Settings(f"folder:{LONG}", "", 0, "probe", 32, None, None, None, 0),
             (0.0, 1.0), 0.17, judged, (), (), (), cut.name, recommendation(judged, 0.17)[1], (),

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, NullLocator
 
 from pixpnet.goldilocks import Judged, SearchResult
 from pixpnet.views.colours import BLUE, GREEN, GRID, INK, MUTED, ORANGE, PURPLE, SKY, VERMILION
@@ -112,6 +112,9 @@ def _plot(axes: Axes, result: SearchResult, cuts: Sequence[Judged], styles: dict
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xticklabels([f"{tick:g}" for tick in ticks])
+    bottom, top = axes.get_ylim()
+    steps = MaxNLocator(nbins=8, steps=[1, 2, 5, 10]).tick_values(bottom, top)
+    axes.yaxis.set_major_locator(FixedLocator([tick for tick in steps if bottom <= tick <= min(top, 100.0)]))
     axes.set_xlabel("mean field of a cell, % of the image", fontsize=12, color=INK)
     axes.set_ylabel("validation accuracy, %", fontsize=12, color=INK)
     axes.tick_params(labelsize=11, colors=INK)

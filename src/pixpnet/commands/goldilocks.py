@@ -12,7 +12,7 @@ from pixpnet.commands.device import DEVICE_HELP, choose_device
 from pixpnet.commands.progress import progress_bar, task_bars
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from jsonargparse import ArgumentParser, Namespace
 
@@ -308,7 +308,7 @@ def command_words(args: Namespace) -> list[str]:
     return [*words, *(["--json"] if args.json else [])]
 
 
-def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(f"{cell:{width}s}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 

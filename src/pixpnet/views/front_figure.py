@@ -219,12 +219,12 @@ def _data_place(cut: Judged) -> tuple[float, float]:
 def _on_slide(axes: Axes, cut: Judged) -> Spot:
     """Where a cut is drawn, in inches from the top left corner."""
     x, y = _data_place(cut)
-    bottom, top = axes.get_ylim()
+    bottom, top = map(float, axes.get_ylim())  # of numpy's type
     return Spot(_across(axes, x), _TOP + _PLOT_HEIGHT * (top - y) / (top - bottom))
 
 
 def _across(axes: Axes, field: float) -> float:
-    left, right = axes.get_xlim()
+    left, right = map(float, axes.get_xlim())
     return _LEFT + _PLOT_WIDTH * (log10(field) - log10(left)) / (log10(right) - log10(left))
 
 

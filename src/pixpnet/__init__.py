@@ -28,7 +28,7 @@ _HOMES: dict[str, str] = {
             ),
             *("explanation_size", "prototype_health", "relevance_ordering"),
         ),
-        "pixpnet.goldilocks": ("SearchOptions", "goldilocks"),
+        "pixpnet.goldilocks": ("SearchOptions", "find_cuts"),
         "pixpnet.metrics.auditing": ("audit",),
         "pixpnet.metrics.suite": ("Settings", "measure"),
         "pixpnet.model": ("Backbone", "Origin", "PixPNet", "PrototypeLayer"),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pixpnet.goldilocks import goldilocks
+from pixpnet.goldilocks import find_cuts
 from pixpnet.goldilocks.study import Study
 from tests.goldilocks.material import PATIENCE, options, start_worker, wait_for
 
@@ -81,7 +81,7 @@ def test_two_workers_one_killed_in_a_trial_and_every_candidate_is_done_exactly_o
     other.join(PATIENCE)
     assert other.exitcode == 0
 
-    result = goldilocks(what, tmp_path / "b")  # nothing is left to do: this only reads
+    result = find_cuts(what, tmp_path / "b")  # nothing is left to do: this only reads
     names = [cut.name for cut in result.judged]
     assert len(names) == 6 and not result.waiting
     assert Counter(journal.read_text().split("\n")[:-1]) == Counter(names)

@@ -14,7 +14,7 @@ import torch
 
 from pixpnet.config import read_config
 from pixpnet.data.locked import LockedSplit
-from pixpnet.goldilocks import Candidate, Finished, Method, SearchError, goldilocks, methods, read_result
+from pixpnet.goldilocks import Candidate, Finished, Method, SearchError, find_cuts, methods, read_result
 from pixpnet.goldilocks.bench import Bench, Outcome, plain_learning, with_budget
 from pixpnet.goldilocks.search import Unwatched
 from pixpnet.goldilocks.weights import identity, weights_for
@@ -60,7 +60,7 @@ def test_a_probe_judges_all_layers_of_a_network_in_one_pass_and_finds_the_colour
     original = Bench.backbone
     monkeypatch.setattr(Bench, "backbone", lambda bench, cut: built.append(cut.name) or original(bench, cut))
     noted = Noted()
-    result = goldilocks(options(pictures), tmp_path / "out", noted)
+    result = find_cuts(options(pictures), tmp_path / "out", noted)
     assert built == ["small-21 @ stage3", "small-29 @ stage3"]  # one pass each, cut at the deepest
     assert len(result.judged) == 6 and Counter(noted.names) == Counter(cut.name for cut in result.judged)
     assert all(cut.images == 9 and cut.accuracy is not None for cut in result.judged)
@@ -79,9 +79,9 @@ def test_a_second_call_does_nothing_twice_and_a_wider_zone_only_what_is_new(
     use(monkeypatch, by_field)
     narrow = options(pictures, method="finetune", zone=(0.01, 0.2))
     first, again, wider = Noted(), Noted(), Noted()
-    before = goldilocks(narrow, tmp_path, first)
-    assert goldilocks(narrow, tmp_path, again) == before
-    after = goldilocks(replace(narrow, zone=(0.01, 0.6)), tmp_path, wider)
+    before = find_cuts(narrow, tmp_path, first)
+    assert find_cuts(narrow, tmp_path, again) == before
+    after = find_cuts(replace(narrow, zone=(0.01, 0.6)), tmp_path, wider)
     assert first.names and not again.names and wider.names
     assert not set(first.names) & set(wider.names)
     assert {cut.name for cut in after.judged} == {*first.names, *wider.names}
@@ -90,8 +90,8 @@ def test_a_second_call_does_nothing_twice_and_a_wider_zone_only_what_is_new(
 
 def test_finetune_and_probe_in_one_folder_are_compared(pictures: Path, tmp_path: Path) -> None:
     few = options(pictures, backbones=("small-21",), layers=("stage1", "stage2"))
-    goldilocks(few, tmp_path)
-    result = goldilocks(replace(few, method="finetune", epochs=2), tmp_path)
+    find_cuts(few, tmp_path)
+    result = find_cuts(replace(few, method="finetune", epochs=2), tmp_path)
     assert all(cut.accuracy is not None for cut in result.judged)
     (both,) = result.agreements
     assert (both.method, both.other, both.cuts) == ("finetune", "probe (batch 8, views 1)", 2)
@@ -99,14 +99,14 @@ def test_finetune_and_probe_in_one_folder_are_compared(pictures: Path, tmp_path:
 
 def test_the_real_thing_leaves_a_run_whose_validation_accuracy_it_reports(pictures: Path, tmp_path: Path) -> None:
     what = options(pictures, method="pixpnet", backbones=("small-21",), layers=("stage2",))
-    result = goldilocks(what, tmp_path)
+    result = find_cuts(what, tmp_path)
     (run,) = (tmp_path / "runs").iterdir()
     metrics = json.loads((run / "metrics.json").read_text())
     assert result.judged[0].accuracy == metrics["validation"]["accuracy"]
     assert metrics["test"] is None and not (run / "openings.jsonl").exists()
     # If the worker had died between the run's end and telling, the run is not trained again.
     (tmp_path / "study.sqlite3").unlink()
-    assert goldilocks(what, tmp_path).judged[0].accuracy == metrics["validation"]["accuracy"]
+    assert find_cuts(what, tmp_path).judged[0].accuracy == metrics["validation"]["accuracy"]
 
 
 def test_a_candidate_that_fails_says_why_and_does_not_stop_the_others(
@@ -119,12 +119,12 @@ def test_a_candidate_that_fails_says_why_and_does_not_stop_the_others(
 
     use(monkeypatch, fails)
     what = options(pictures, method="finetune")
-    result = goldilocks(what, tmp_path)
+    result = find_cuts(what, tmp_path)
     assert [cut.error for cut in result.judged if cut.at == "stage2"] == ["RuntimeError: out of memory"] * 2
     assert all(cut.accuracy is not None for cut in result.judged if cut.at != "stage2")
     use(monkeypatch, by_field)
-    assert any(cut.error for cut in goldilocks(what, tmp_path).judged)
-    assert not any(cut.error for cut in goldilocks(replace(what, retry_failed=True), tmp_path).judged)
+    assert any(cut.error for cut in find_cuts(what, tmp_path).judged)
+    assert not any(cut.error for cut in find_cuts(replace(what, retry_failed=True), tmp_path).judged)
 
 
 @pytest.mark.parametrize("method", ["probe", "finetune"])
@@ -137,7 +137,7 @@ def test_weights_that_are_no_numbers_or_do_not_fit_fail_with_their_reason(
     torch.save({name: torch.full_like(tensor, float("nan")) for name, tensor in state.items()}, tmp_path / "nan.pth")
     torch.save({"other": torch.zeros(1)}, tmp_path / "other.pth")
     given = (f"small-21={tmp_path / 'nan.pth'}", f"small-29={tmp_path / 'other.pth'}")
-    result = goldilocks(options(pictures, method=method, layers=("stage1",), weights=given), tmp_path / "out")
+    result = find_cuts(options(pictures, method=method, layers=("stage1",), weights=given), tmp_path / "out")
     reasons = {cut.backbone: cut.error or "" for cut in result.judged}
     assert "damaged" in reasons["small-21"]
     assert "does not fit this backbone" in reasons["small-29"]
@@ -155,10 +155,10 @@ def test_a_full_disk_stops_the_search_and_what_was_found_is_kept(
     what = options(pictures, method="finetune", backbones=("small-21",))
     use(monkeypatch, full)
     with pytest.raises(OSError, match="No space left"):
-        goldilocks(what, tmp_path)
+        find_cuts(what, tmp_path)
     use(monkeypatch, by_field)
     noted = Noted()
-    assert len(goldilocks(what, tmp_path, noted).judged) == 3
+    assert len(find_cuts(what, tmp_path, noted).judged) == 3
     assert noted.names == ["small-21 @ stage3"]
 
 
@@ -184,16 +184,16 @@ def test_a_folder_of_another_search_or_of_something_else_is_refused(
 ) -> None:
     use(monkeypatch, by_field)
     what = options(pictures, method="finetune", backbones=("small-21",))
-    goldilocks(what, tmp_path / "out")
+    find_cuts(what, tmp_path / "out")
     with pytest.raises(SearchError, match=r"another search, on folder:.* at 32 pixels with seed 0.*choose another"):
-        goldilocks(replace(what, size=24), tmp_path / "out")
+        find_cuts(replace(what, size=24), tmp_path / "out")
     (tmp_path / "thesis.tex").write_text("precious")
     with pytest.raises(SearchError, match="not empty and no search"):
-        goldilocks(what, tmp_path)
+        find_cuts(what, tmp_path)
     with pytest.raises(SearchError, match="is a file"):
-        goldilocks(what, tmp_path / "thesis.tex")
+        find_cuts(what, tmp_path / "thesis.tex")
     with pytest.raises(SearchError, match="no method 'guess'; there are probe, finetune, pixpnet"):
-        goldilocks(replace(what, method="guess"), tmp_path / "new")
+        find_cuts(replace(what, method="guess"), tmp_path / "new")
 
 
 def test_weights_are_found_by_name_in_folders_and_missing_ones_are_named(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_the_recommended_cut_has_a_configuration(
     pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(monkeypatch, by_field)
-    result = goldilocks(options(pictures, method="finetune", want=0.13), tmp_path)
+    result = find_cuts(options(pictures, method="finetune", want=0.13), tmp_path)
     config = read_config(tmp_path / "train.yaml")
     assert f"{config.backbone} @ {config.at}" == result.recommended
     assert (config.size, config.seed, config.weights, config.judge_on_test) == (32, 0, None, True)

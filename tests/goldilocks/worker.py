@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from pixpnet.goldilocks import Candidate, Method, SearchOptions, goldilocks, methods
+from pixpnet.goldilocks import Candidate, Method, SearchOptions, find_cuts, methods
 from pixpnet.goldilocks.bench import Bench, Outcome
 
 
@@ -29,7 +29,7 @@ def work(options: SearchOptions, out: str, hang_at: int, mark: str, go: str, jou
             yield Outcome(candidate, 0.5 + candidate.mean_field / 4, 8)
 
     methods.METHODS[options.method] = Method(judge, together=False)  # type: ignore[index]
-    goldilocks(options, Path(out))
+    find_cuts(options, Path(out))
 
 
 if "JOB" in globals():

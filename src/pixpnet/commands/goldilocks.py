@@ -25,6 +25,7 @@ EXAMPLES = """examples:
   pixpnet goldilocks --data cub:CUB --backbones vgg16 resnet18 --weights weights/ --want 0.15 --out searches/cub
   pixpnet goldilocks --data cub:CUB ... --method finetune --out searches/cub      the paper's way, and how well the
                                                                                  two rankings agree
+  pixpnet goldilocks --fields-only --backbones resnet18 --target-field 0.15       modified cuts that see 15 %
   pixpnet goldilocks ... --storage postgresql://me@server/searches --out here     on each of several machines
   pixpnet train --config searches/cub/train.yaml --out runs/cub                  what was recommended
 
@@ -72,6 +73,14 @@ def add_arguments(parser: ArgumentParser) -> None:
         default=None,
         metavar="SHARE",
         help="the mean field you want; the zone's middle if not given",
+    )
+    parser.add_argument(
+        "--target-field",
+        type=float,
+        default=None,
+        metavar="SHARE",
+        help="look also for modified cuts (blocks dropped, 3x3 made 1x1, strides removed) whose mean field is this; "
+        "they change as little of the pretrained network as can be",
     )
     parser.add_argument(
         "--method",
@@ -131,14 +140,13 @@ def run(args: Namespace) -> int:
 def _search(args: Namespace) -> int:
     from rich.console import Console
 
-    from pixpnet.goldilocks import goldilocks
+    from pixpnet.goldilocks import find_cuts
     from pixpnet.records import to_plain
 
     options = options_of(args)
     try:
         with task_bars(Console(file=sys.stderr)) as bars:
-            # A place for candidates beyond the zoo's own layers: `more` takes them.
-            result = goldilocks(options, args.out, _Shown(bars), more=())
+            result = find_cuts(options, args.out, _Shown(bars))
     except KeyboardInterrupt:
         words = " ".join(quote(word) for word in command_words(args))
         sys.stderr.write(f"\nstopped; what was found is kept in {args.out}. The same command goes on from there:\n")
@@ -162,6 +170,7 @@ def options_of(args: Namespace) -> SearchOptions:
         layers=tuple(args.layers),
         zone=(args.zone[0], args.zone[1]),
         want=args.want,
+        target_field=args.target_field,
         method=args.method,
         weights=tuple(args.weights),
         size=args.size,
@@ -231,6 +240,7 @@ def result_text(result: SearchResult, folder: Path) -> str:
         if cut.error is not None:
             lines.append(f"failed: {cut.name}: {_first_line(cut.error)} (--retry-failed tries again)")
     lines += [f"no result yet: {name}" for name in result.waiting]
+    lines += [f"design: {design}" for design in result.designs]
     if result.left_out:
         lines.append(f"{len(result.left_out)} layers cannot be cut at; front.json and --fields-only say why")
     for each in result.agreements:
@@ -258,6 +268,7 @@ def fields_text(found: Survey, zone: tuple[float, float]) -> str:
         for cut in found.candidates
     ]
     lines = [*_aligned(rows), ""]
+    lines += [f"design: {design}" for design in found.designs]
     lines += [f"left out: {each.backbone} @ {each.at}: {each.reason}" for each in found.left_out]
     inside = sum(row[-1] == "yes" for row in rows)
     networks = len({cut.backbone for cut in found.candidates})
@@ -271,12 +282,15 @@ def fields_text(found: Survey, zone: tuple[float, float]) -> str:
 def _print_fields(args: Namespace) -> int:
     from rich.console import Console
 
-    from pixpnet.goldilocks import survey, write_survey
+    from pixpnet.goldilocks import survey, with_designs, write_survey
     from pixpnet.records import to_plain
 
     size = args.size or _size_of(args)
     with progress_bar(Console(stderr=True), "fields") as report:
         found = survey(args.backbones, size, args.layers, report)
+    if args.target_field is not None:
+        with progress_bar(Console(stderr=True), "modified cuts") as report:
+            found = with_designs(found, args.target_field, report)
     if args.out is not None:
         write_survey(found, args.out)
     if args.json:
@@ -301,8 +315,8 @@ def command_words(args: Namespace) -> list[str]:
     words += ["--layers", *args.layers] if args.layers else []
     words += ["--zone", *map(str, args.zone), "--method", args.method]
     words += ["--weights", *args.weights] if args.weights else []
-    for name in ("want", "epochs", "batch", "views", "size", "storage"):
-        words += [] if args[name] is None else [f"--{name}", str(args[name])]
+    for name in ("want", "target_field", "epochs", "batch", "views", "size", "storage"):
+        words += [] if args[name] is None else [f"--{name.replace('_', '-')}", str(args[name])]
     for name in ("seed", "birds", "out", "heartbeat", "device", "workers"):
         words += [f"--{name}", str(args[name])]
     return [*words, *(["--json"] if args.json else [])]

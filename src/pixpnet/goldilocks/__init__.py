@@ -1,19 +1,22 @@
 """Goldilocks: the cut whose cells see little enough to mean something and enough to decide (Sec. 4, App. F)."""
 
-from pixpnet.goldilocks.candidates import Candidate, LeftOut, Survey, survey
+from pixpnet.goldilocks.candidates import Candidate, LeftOut, Survey, survey, with_designs
+from pixpnet.goldilocks.designing import Design, DesignWarning, propose
 from pixpnet.goldilocks.errors import SearchError
 from pixpnet.goldilocks.front import Agreement, Trade, agreement, pareto_front
 from pixpnet.goldilocks.methods import METHODS, Method
 from pixpnet.goldilocks.options import SearchOptions
 from pixpnet.goldilocks.pooled import PooledLinear
 from pixpnet.goldilocks.result import Judged, SearchResult, read_result, write_survey
-from pixpnet.goldilocks.search import SearchWatcher, Unwatched, goldilocks
+from pixpnet.goldilocks.search import SearchWatcher, Unwatched, find_cuts
 from pixpnet.goldilocks.study import Finished
 
 __all__ = [
     "METHODS",
     "Agreement",
     "Candidate",
+    "Design",
+    "DesignWarning",
     "Finished",
     "Judged",
     "LeftOut",
@@ -27,9 +30,11 @@ __all__ = [
     "Trade",
     "Unwatched",
     "agreement",
-    "goldilocks",
+    "find_cuts",
     "pareto_front",
+    "propose",
     "read_result",
     "survey",
+    "with_designs",
     "write_survey",
 ]

@@ -68,7 +68,7 @@ class Bench:
         """The candidate's network, cut, with its weights, on the device."""
         how = self.settings
         weights = self.weights[candidate.backbone]
-        backbone = build_backbone(candidate.backbone, candidate.at, weights, how.size, how.seed)
+        backbone = build_backbone(candidate.backbone, candidate.at, weights, how.size, how.seed, candidate.edits)
         return backbone.to(self.device)
 
     def training_batches(self, batch_size: int, views: int | None) -> DataLoader[Sample]:

@@ -6,11 +6,14 @@ with their channels united, a share of the image from 0 to 1.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
+from pixpnet import zoo
 from pixpnet.fields import Field, Fields, UnknownLayer, receptive_fields
+from pixpnet.goldilocks.designing import Design, propose
 from pixpnet.goldilocks.errors import SearchError
+from pixpnet.model import apply_edits
 from pixpnet.zoo import PAPER_LAYERS
 
 PAPER = "paper"
@@ -68,11 +71,19 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Survey:
-    """All cuts that come into question at an input size, and what does not, with the reason."""
+    """All cuts that come into question at an input size, and what does not, with the reason.
+
+    Attributes:
+        size: side of the network's input in pixels.
+        candidates: cuts, modified ones last.
+        left_out: layers that cannot be cut at.
+        designs: what is known of modified cuts, in the order of the proposals.
+    """
 
     size: int
     candidates: tuple[Candidate, ...]
     left_out: tuple[LeftOut, ...]
+    designs: tuple[Design, ...] = ()
 
 
 def survey(
@@ -122,6 +133,33 @@ def survey(
     for pattern, reason in unused.items():
         raise UnknownLayer(f"--layers {pattern} fits no layer of {', '.join(names)}: {reason}")
     return Survey(size, tuple(found), tuple(left_out))
+
+
+def with_designs(found: Survey, target: float, progress: Callable[[int, int], None] | None = None) -> Survey:
+    """A survey and, for each of its networks, modified cuts whose cells see about a wanted share of the image.
+
+    >>> found = with_designs(survey(["small-37"], 96), 0.1)
+    >>> [(design.at, design.edits) for design in found.designs][:1]
+    [('stage3', ('drop:stage1.wider',))]
+    """
+    names = tuple(dict.fromkeys(cut.backbone for cut in found.candidates))
+    designs: list[Design] = []
+    for done, name in enumerate(names, start=1):
+        # Edits are tried on layers that run once and give one tensor.
+        layers = [cut.at for cut in found.candidates if cut.backbone == name and not {"#", "["} & set(cut.at)]
+        designs += [each for each in propose(name, target, found.size, layers) if each.edits]
+        if progress is not None:
+            progress(done, len(names))
+    cuts = (_designed(design, found.size) for design in designs)
+    return replace(found, candidates=(*found.candidates, *cuts), designs=tuple(designs))
+
+
+def _designed(design: Design, size: int) -> Candidate:
+    shape = (3, size, size)
+    network = zoo.build(design.backbone, device="meta")
+    cut = _candidate(design.backbone, design.at, receptive_fields(apply_edits(network, design.edits, shape), shape))
+    assert isinstance(cut, Candidate)  # the design was made from its rows and columns
+    return replace(cut, edits=design.edits)
 
 
 def inside(candidates: Sequence[Candidate], zone: tuple[float, float]) -> tuple[Candidate, ...]:

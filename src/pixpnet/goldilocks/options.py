@@ -15,7 +15,8 @@ class SearchOptions:
         backbones: names in the zoo; "paper" stands for the 21 architectures of the paper's table.
         layers: patterns of layers; by default those of the paper's table, for other networks the last of each field.
         zone: smallest and largest mean field, as shares of the image; only cuts inside are trained.
-        want: the mean field that is wanted; by default the middle of the zone, as a ratio.
+        want: the mean field that is wanted; by default the target, or the middle of the zone, as a ratio.
+        target_field: look also for modified cuts, whose cells see this share of the image (`propose`).
         method: probe, finetune or pixpnet.
         weights: imagenet, none, NAME=FILE or folders of files named after backbones.
         size: side of the network's input in pixels; by default what suits the data set.
@@ -36,6 +37,7 @@ class SearchOptions:
     layers: tuple[str, ...] = ()
     zone: tuple[float, float] = ZONE
     want: float | None = None
+    target_field: float | None = None
     method: str = "probe"
     weights: tuple[str, ...] = ()
     size: int | None = None
@@ -64,6 +66,11 @@ class SearchOptions:
             raise ValueError(f"the zone is two shares of the image from 0 to 1, got {low:g} {high:g}: 20 % is 0.2")
         if self.want is not None and not 0 < self.want <= 1:
             raise ValueError(f"the wanted field is a share of the image from 0 to 1, got {self.want:g}: 20 % is 0.2")
+        if self.target_field is not None and not low <= self.target_field <= high:
+            raise ValueError(
+                f"the target field {self.target_field:g} lies outside the zone {low:g} {high:g}, where nothing is "
+                "trained: widen --zone (fields are shares of the image: 15 % is 0.15)"
+            )
 
     @property
     def wanted(self) -> float:
@@ -72,6 +79,7 @@ class SearchOptions:
         >>> SearchOptions("birds", zone=(0.1, 0.4)).wanted
         0.2
         """
+        given = self.target_field if self.want is None else self.want
         low, high = self.zone
         # Fields differ by ratios (the figure has a log axis); a zone from 0 has no middle of that kind.
-        return round((low * high) ** 0.5 if low else high / 2, 12) if self.want is None else self.want
+        return round((low * high) ** 0.5 if low else high / 2, 12) if given is None else given

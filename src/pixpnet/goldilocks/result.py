@@ -74,6 +74,7 @@ class SearchResult:
         recommended: name of the cut on the front whose field is nearest to the wanted one.
         advice: the same as a sentence.
         agreements: with other methods on the same images, where the storage has any.
+        designs: modified cuts in words, where they were asked for.
     """
 
     settings: Settings
@@ -86,6 +87,7 @@ class SearchResult:
     recommended: str | None
     advice: str
     agreements: tuple[Agreement, ...]
+    designs: tuple[str, ...] = ()
 
     @property
     def front(self) -> tuple[Judged, ...]:

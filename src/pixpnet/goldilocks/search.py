@@ -12,7 +12,7 @@ import torch
 
 from pixpnet.data import DataSet
 from pixpnet.goldilocks.bench import Bench, Outcome
-from pixpnet.goldilocks.candidates import Candidate, Survey, inside, survey
+from pixpnet.goldilocks.candidates import Candidate, Survey, inside, survey, with_designs
 from pixpnet.goldilocks.errors import SearchError
 from pixpnet.goldilocks.front import agreement
 from pixpnet.goldilocks.methods import METHODS
@@ -60,7 +60,7 @@ class Unwatched:
         """See `SearchWatcher`."""
 
 
-def goldilocks(
+def find_cuts(
     options: SearchOptions, out: Path, watcher: SearchWatcher | None = None, more: Sequence[Candidate] = ()
 ) -> SearchResult:
     """Looks for the cut whose cells see little and which decides well: the Pareto front of field and accuracy.
@@ -72,7 +72,7 @@ def goldilocks(
         options: what to look for, and how.
         out: a folder for what is found; one that an earlier call on the same images has made is gone on with.
         watcher: told what happens.
-        more: further candidates, such as cuts of networks with edits.
+        more: further candidates.
 
     Returns:
         all candidates with their figures, the front and a recommendation, as `front.json` has them.
@@ -181,6 +181,7 @@ class _Worker:
             waiting=tuple(cut.name for key, cut in what.chosen.items() if key not in finished),
             outside=tuple(cut for cut in what.found.candidates if cut not in chosen),
             left_out=what.found.left_out,
+            designs=tuple(map(str, what.found.designs)),
             recommended=None if best is None else best.name,
             advice=advice,
             agreements=tuple(each for each in compared if each is not None),
@@ -220,6 +221,10 @@ def _prepare(options: SearchOptions, watcher: SearchWatcher, more: Sequence[Cand
     found = survey(
         options.backbones, settings.size, options.layers, lambda done, total: watcher.busy("fields", done, total)
     )
+    if options.target_field is not None:
+        found = with_designs(
+            found, options.target_field, lambda done, total: watcher.busy("modified cuts", done, total)
+        )
     found = replace(found, candidates=(*found.candidates, *more))
     chosen = inside(found.candidates, options.zone)
     backbones = tuple(dict.fromkeys(cut.backbone for cut in chosen))

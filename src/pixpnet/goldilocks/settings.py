@@ -75,19 +75,17 @@ def training_config(
     3
     """
     recipe = RECIPES["scratch" if is_random(weights) else "laptop"]
-    config = RunConfig(
+    return RunConfig(
         data=settings.data,
         backbone=backbone,
         at=at,
+        edits=edits,
         weights=weights,
         size=settings.size,
         seed=settings.seed,
         workers=workers,
         birds=settings.birds,
     ).using(recipe)
-    if edits:
-        raise NotImplementedError(f"a run with edits ({', '.join(edits)})")
-    return config
 
 
 def _digest(values: object) -> str:

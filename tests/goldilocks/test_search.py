@@ -14,6 +14,7 @@ import torch
 
 from pixpnet.config import read_config
 from pixpnet.data.locked import LockedSplit
+from pixpnet.fields import receptive_fields
 from pixpnet.goldilocks import Candidate, Finished, Method, SearchError, find_cuts, methods, read_result
 from pixpnet.goldilocks.bench import Bench, Outcome, plain_learning, with_budget
 from pixpnet.goldilocks.search import Unwatched
@@ -239,3 +240,33 @@ def test_the_recommended_cut_has_a_configuration(
     assert f"{config.backbone} @ {config.at}" == result.recommended
     assert (config.size, config.seed, config.weights, config.judge_on_test) == (32, 0, None, True)
     assert config.recipe == SCRATCH
+
+
+def test_a_target_field_adds_modified_cuts_whose_edits_reach_the_configuration(
+    pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[Candidate] = []
+
+    def judge_by_building(candidates: Sequence[Candidate], bench: Bench) -> Iterator[Outcome]:
+        for cut in candidates:
+            field = receptive_fields(bench.backbone(cut), (3, 32, 32))[""]
+            assert field.mean_fraction_union == pytest.approx(cut.mean_field, abs=1e-12)
+            built.append(cut)
+            yield Outcome(cut, 0.9 if cut.edits else 0.1, 9)
+
+    use(monkeypatch, judge_by_building)
+    what = options(pictures, method="finetune", backbones=("small-37",), target_field=0.2)
+    result = find_cuts(what, tmp_path)
+    modified = [cut for cut in built if cut.edits]
+    assert modified and len(result.designs) == len(modified)
+    assert min(abs(cut.mean_field - 0.2) for cut in modified) < min(
+        abs(cut.mean_field - 0.2) for cut in built if not cut.edits
+    )
+    config = read_config(tmp_path / "train.yaml")
+    assert (config.at, config.edits) in [(cut.at, cut.edits) for cut in modified]
+    assert result.want == 0.2
+
+
+def test_a_target_outside_the_zone_is_refused(pictures: Path) -> None:
+    with pytest.raises(ValueError, match=r"0\.7 lies outside the zone 0\.01 0\.6"):
+        options(pictures, target_field=0.7)

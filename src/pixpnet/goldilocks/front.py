@@ -75,8 +75,8 @@ def agreement(
 ) -> Agreement | None:
     """Kendall's tau over the cuts that both have judged; None where those are fewer than two.
 
-    >>> agreement("probe", {"a": 0.1, "b": 0.2, "c": 0.3}, "finetune", {"a": 0.5, "b": 0.7, "c": 0.6}).tau
-    0.3333333333333333
+    >>> agreement("probe", {"a": 0.1, "b": 0.2, "c": 0.3}, "finetune", {"a": 0.5, "b": 0.6, "c": 0.7}).tau
+    1.0
     """
     from scipy.stats import kendalltau  # type: ignore[import-untyped]
 

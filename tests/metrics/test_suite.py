@@ -19,7 +19,7 @@ from pixpnet.metrics.ordering import STATED_ERROR, Curve, relevance_ordering
 from pixpnet.metrics.part_scores import PartScores
 from pixpnet.metrics.suite import Settings, Table, compare, group_tables, measure, read_table, spread
 from pixpnet.metrics.suite import measuring as suite
-from pixpnet.metrics.suite.band import GRID, mean_band, on_grid
+from pixpnet.metrics.suite.band import GRID, median_band, on_grid
 from pixpnet.metrics.suite.keeping import Kept
 from pixpnet.model import PixPNet
 from pixpnet.records import to_plain
@@ -70,8 +70,8 @@ def test_the_table_says_what_the_ordering_test_says_about_the_same_draws(run: Pa
         assert (row.area, row.recovery, row.undefined) == (direct.area, direct.recovery, direct.undefined)
         assert row.pairs == len(direct.pairs) == 6
         assert row.curve is not None
-        assert row.curve.mean[-1] == pytest.approx(1)
-        assert row.curve.mean[0] == 0
+        assert row.curve.median[-1] == pytest.approx(1)
+        assert row.curve.median[0] == 0
     assert table.accuracy.share == trained.metrics.validation.accuracy
     assert table.mean_field == trained.metrics.mean_field
     assert table.samples == 3
@@ -281,19 +281,20 @@ def test_impossible_settings_are_refused(change: dict[str, Any]) -> None:
         Settings(**change)
 
 
-def test_a_curve_that_does_not_rise_has_no_place_in_the_mean() -> None:
+def test_a_curve_that_does_not_rise_has_no_place_in_the_band() -> None:
     flat = Curve(torch.tensor([0.0, 1.0], dtype=torch.float64), torch.tensor([2.0, 2.0], dtype=torch.float64))
     assert on_grid(flat) is None
-    assert mean_band([], [], seed=0) is None
+    assert median_band([], [], seed=0) is None
 
 
 def test_a_band_counts_every_curve_once_and_draws_whole_samples() -> None:
-    # On paper: sample a has three curves of 0, sample b one curve of 1. All a: 0; all b: 1; one of each: 1/4.
+    # On paper: sample a has three curves of 0, sample b one curve of 1. All a, or one of each: 0; all b: 1, in a
+    # quarter of the draws. One by one, the median of four would be 1 in few of them.
     curves = [[0.0] * len(GRID)] * 3 + [[1.0] * len(GRID)]
-    band = mean_band(curves, ["a", "a", "a", "b"], seed=3, level=0.9)
+    band = median_band(curves, ["a", "a", "a", "b"], seed=3, level=0.9)
     assert band is not None and band.low is not None and band.high is not None
-    assert (band.mean[5], band.low[5], band.high[5]) == (0.25, 0.0, 1.0)
-    alone = mean_band(curves[:3], ["a", "a", "a"], seed=3)
+    assert (band.median[5], band.low[5], band.high[5]) == (0.0, 0.0, 1.0)
+    alone = median_band(curves[:3], ["a", "a", "a"], seed=3)
     assert alone is not None and alone.low is alone.high is None
 
 

@@ -10,7 +10,7 @@ from pixpnet.config import RunConfig
 from pixpnet.metrics.bootstrap import Estimate
 from pixpnet.metrics.health import Background, Coverage, Deciding, Duplicates, PrototypeHealth, Twins
 from pixpnet.metrics.suite import Accuracy, MappingRow, Settings, Table
-from pixpnet.metrics.suite.band import GRID, mean_band
+from pixpnet.metrics.suite.band import GRID, median_band
 from pixpnet.views.curve_figure import curve_figure
 from tests.views.test_figures import LONG, assert_readable, said
 
@@ -37,7 +37,7 @@ def row(mapping: str, power: float, undefined: int = 2) -> MappingRow:
         recovery=Estimate(0.19, None, None, 12, 1),
         pairs=14,
         undefined=undefined,
-        curve=mean_band(curves, ["a", "b"], seed=0),
+        curve=median_band(curves, ["a", "b"], seed=0),
         method="stepped",
         notes=(),
     )
@@ -106,7 +106,7 @@ def test_the_plot_leaves_room_for_curves_above_1() -> None:
     given = table(("field",))
     curve = given.rows[0].curve
     assert curve is not None
-    high = replace(curve, mean=tuple(1.5 * value for value in curve.mean))
+    high = replace(curve, median=tuple(1.5 * value for value in curve.median))
     figure = curve_figure(replace(given, rows=(replace(given.rows[0], curve=high),)))
     assert figure.axes[1].get_ylim()[1] > 1.5
 
@@ -118,12 +118,15 @@ def test_bands_have_room_up_to_a_limit_and_curves_below_0_are_shown() -> None:
 
     def limits(factor: float, below: float = 0.0) -> tuple[float, float]:
         made = replace(
-            curve, mean=(below, *curve.mean[1:]), low=curve.mean, high=tuple(factor * value for value in curve.mean)
+            curve,
+            median=(below, *curve.median[1:]),
+            low=curve.median,
+            high=tuple(factor * value for value in curve.median),
         )
         low, high = curve_figure(replace(given, rows=(replace(given.rows[0], curve=made),))).axes[1].get_ylim()
         return float(low), float(high)
 
-    # The mean ends at 1. A band up to 1.3 is whole; one up to 9 would press the curves flat, and is cut at 1.5.
+    # The median ends at 1. A band up to 1.3 is whole; one up to 9 would press the curves flat, and is cut at 1.5.
     assert limits(1.3)[1] > 1.3
     assert limits(9.0)[1] == 1.5
     assert limits(1.0, below=-0.4)[0] < -0.4

@@ -13,7 +13,7 @@ from pixpnet.views.slide import HEIGHT, WIDTH, Slide
 _MARGIN = 0.45
 _LEFT, _TOP, _PLOT_WIDTH, _PLOT_HEIGHT = 1.15, 1.45, 7.7, 4.95  # inches
 _LIST, _LIST_WIDTH, _LIST_HEIGHT = 9.35, 3.55, 4.2
-# A band may be as high as this times the highest mean; the rest of it is cut off, or curves would lie flat below it.
+# A band may be as high as this times the highest median; the rest of it is cut off, or curves would lie flat below it.
 _ROOM = 1.5
 _Dashes = tuple[float, Sequence[float]]
 # Told apart by colour and by dashes.
@@ -34,7 +34,7 @@ _NAMES = {
 
 
 def curve_figure(table: Table) -> Figure:
-    """Draws the mean curve of each mapping with its band, and the mean field as a dashed line."""
+    """Draws the median curve of each mapping with its band, and the mean field as a dashed line."""
     slide = Slide()
     across = WIDTH - 2 * _MARGIN
     slide.words(_MARGIN, 0.36, "Which pixels bring the similarity back?", across, 22, bold=True)
@@ -44,8 +44,9 @@ def curve_figure(table: Table) -> Figure:
     _plot(slide.figure, table)
     _listing(slide, table)
     said = (
-        "Each pixel of an image is put back into a random one, the most relevant first. Mean over samples and "
-        "prototypes of their class; the bands hold 95 of 100 means over other samples like these."
+        "Each pixel of an image is put back into a random one, the most relevant first. Lines are medians "
+        "over samples and prototypes of their class, the bands hold 95 of 100 medians of other such samples. AUSC and "
+        "%2R are means, with 95 % intervals."
     )
     slide.paragraph(_LIST, HEIGHT - 1.75, said, _LIST_WIDTH, 9.5, MUTED)
     return slide.figure
@@ -63,8 +64,8 @@ def _plot(figure: Figure, table: Table) -> None:
         if row.curve.low is not None and row.curve.high is not None:
             axes.fill_between(across, row.curve.low, row.curve.high, color=colour, alpha=0.16, linewidth=0)
             top = max(top, *row.curve.high)
-        axes.plot(across, row.curve.mean, color=colour, linestyle=dashes, linewidth=2.6)
-        lowest, highest = min(lowest, *row.curve.mean), max(highest, *row.curve.mean)
+        axes.plot(across, row.curve.median, color=colour, linestyle=dashes, linewidth=2.6)
+        lowest, highest = min(lowest, *row.curve.median), max(highest, *row.curve.median)
     axes.axhline(1, color=MUTED, linewidth=0.8)
     axes.axvline(100 * table.mean_field, color=INK, linestyle=(0, (3, 3)), linewidth=1.6)
     axes.set(

@@ -1,4 +1,4 @@
-"""The mean of many curves, and a band around it from drawing whole samples again."""
+"""The median of many curves, and a band around it from drawing whole samples again."""
 
 from collections.abc import Hashable, Sequence
 
@@ -27,10 +27,10 @@ def on_grid(curve: Curve) -> tuple[float, ...] | None:
     return tuple(np.interp(GRID, curve.fractions.numpy(), relative.numpy()).tolist())
 
 
-def mean_band(
-    curves: Sequence[Sequence[float]], clusters: Sequence[Hashable], seed: int, draws: int = 2000, level: float = 0.95
+def median_band(
+    curves: Sequence[Sequence[float]], clusters: Sequence[Hashable], seed: int, draws: int = 500, level: float = 0.95
 ) -> Band | None:
-    """The mean of curves on `GRID`, every curve counting once, and its interval at each point.
+    """The median of curves on `GRID`, every curve counting once, and its interval at each point.
 
     Args:
         curves: what `on_grid` gave.
@@ -42,22 +42,21 @@ def mean_band(
     Returns:
         None if there is no curve.
 
-    >>> band = mean_band([[0.0] * 101, [1.0] * 101], ["a", "b"], seed=0)
-    >>> band.mean[7], band.low[7], band.high[7]
+    >>> band = median_band([[0.0] * 101, [1.0] * 101], ["a", "b"], seed=0)
+    >>> band.median[7], band.low[7], band.high[7]
     (0.5, 0.0, 1.0)
     """
     if not curves:
         return None
     values: Float[np.ndarray, "curves points"] = np.asarray(curves, dtype=np.float64)
-    places = {cluster: place for place, cluster in enumerate(dict.fromkeys(clusters))}
-    place = np.array([places[cluster] for cluster in clusters])
-    sums = np.zeros((len(places), values.shape[1]))
-    np.add.at(sums, place, values)
-    counts = np.bincount(place)
+    members: dict[Hashable, list[int]] = {}
+    for number, cluster in enumerate(clusters):
+        members.setdefault(cluster, []).append(number)
+    groups = list(members.values())
     low = high = None
-    if len(places) > 1:
-        often = np.random.default_rng(seed).multinomial(len(places), np.full(len(places), 1 / len(places)), size=draws)
-        means = (often @ sums) / (often @ counts)[:, None]
-        edges = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    if len(groups) > 1:
+        drawn = np.random.default_rng(seed).integers(len(groups), size=(draws, len(groups)))
+        medians = [np.median(values[[number for group in draw for number in groups[group]]], axis=0) for draw in drawn]
+        edges = np.quantile(medians, [(1 - level) / 2, (1 + level) / 2], axis=0)
         low, high = (tuple(edge.tolist()) for edge in edges)
-    return Band(GRID, tuple(values.mean(axis=0).tolist()), low, high)
+    return Band(GRID, tuple(np.median(values, axis=0).tolist()), low, high)

@@ -25,7 +25,7 @@ from pixpnet.metrics.ordering import STATED_ERROR, Curves, PairResult, Spacing, 
 from pixpnet.metrics.part_hits import scaled_window_side
 from pixpnet.metrics.part_scores import PartScores, scores_by_region
 from pixpnet.metrics.stability import NOISE
-from pixpnet.metrics.suite.band import GRID, mean_band, on_grid
+from pixpnet.metrics.suite.band import GRID, median_band, on_grid
 from pixpnet.metrics.suite.keeping import Kept
 from pixpnet.metrics.suite.record import TABLE_FILE, Accuracy, MappingRow, PartFigures, Settings, Table
 from pixpnet.model import PixPNet
@@ -299,7 +299,7 @@ def _row(
         recovery=estimate([(sample, pair.recovery) for sample, pair in pairs]),
         pairs=len(pairs),
         undefined=sum(pair.area is None for _, pair in pairs),
-        curve=mean_band([curve for _, curve in curves], [sample for sample, _ in curves], settings.seed),
+        curve=median_band([curve for _, curve in curves], [sample for sample, _ in curves], settings.seed),
         method=method,
         notes=tuple(notes),
     )

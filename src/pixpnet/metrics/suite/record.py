@@ -61,16 +61,18 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Band:
-    """The mean curve of a mapping, from 0 (the random image) to 1 (the image itself), and where it would lie again.
+    """The typical curve of a mapping, from 0 (the random image) to 1 (the image itself), and where it would lie again.
+
+    A median, because a curve that hardly rises is divided by next to nothing, and a few of those would decide a mean.
 
     Attributes:
         fractions: of the pixels that are back.
-        mean: over all pairs of sample and prototype whose similarity rises.
+        median: over all pairs of sample and prototype whose similarity rises.
         low, high: percentile interval at each fraction, samples drawn again; None where there is a single sample.
     """
 
     fractions: tuple[float, ...]
-    mean: tuple[float, ...]
+    median: tuple[float, ...]
     low: tuple[float, ...] | None
     high: tuple[float, ...] | None
 

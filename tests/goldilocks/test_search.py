@@ -17,7 +17,7 @@ from pixpnet.data.locked import LockedSplit
 from pixpnet.fields import receptive_fields
 from pixpnet.goldilocks import Candidate, Finished, Method, SearchError, find_cuts, methods, read_result
 from pixpnet.goldilocks.bench import Bench, Outcome, plain_learning, with_budget
-from pixpnet.goldilocks.search import Unwatched
+from pixpnet.goldilocks.search import Unwatched, take_folder
 from pixpnet.goldilocks.weights import identity, weights_for
 from pixpnet.goldilocks.whole import run_name
 from pixpnet.recipe import PIXPNET, SCRATCH
@@ -217,6 +217,23 @@ def test_a_folder_of_another_search_or_of_something_else_is_refused(
         find_cuts(what, tmp_path / "thesis.tex")
     with pytest.raises(SearchError, match="no method 'guess'; there are probe, finetune, pixpnet"):
         find_cuts(replace(what, method="guess"), tmp_path / "new")
+
+
+def test_a_worker_that_begins_at_the_same_moment_as_another_takes_the_same_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = Path.iterdir
+
+    def while_another_begins(path: Path) -> Iterator[Path]:
+        monkeypatch.setattr(Path, "iterdir", look)
+        take_folder(tmp_path, SETTINGS)
+        (tmp_path / "study.sqlite3").touch()
+        return look(path)
+
+    monkeypatch.setattr(Path, "iterdir", while_another_begins)
+    take_folder(tmp_path, SETTINGS)
+    with pytest.raises(SearchError, match="another search"):
+        take_folder(tmp_path, replace(SETTINGS, seed=1))
 
 
 def test_weights_are_found_by_name_in_folders_and_missing_ones_are_named(tmp_path: Path) -> None:

@@ -207,6 +207,9 @@ def test_other_settings_are_another_study_and_methods_on_the_same_images_are_com
         assert not worker.finished()
         (cut,) = worker.claim(together=False)
         assert worker.tell(found(cut), 1.0)
+    # What another version left there is no hindrance.
+    later = study(replace(probed, seed=2))
+    later._storage.set_study_user_attr(later._study, "settings", '{"later": 1}')
     others = study(SETTINGS).other_methods(SETTINGS)
     assert list(others) == ["probe (batch 8, views 1)"]
     assert list(others["probe (batch 8, views 1)"]) == ["cut 1"]
@@ -222,6 +225,7 @@ def test_where_the_images_lie_does_not_make_another_study() -> None:
     ("url", "message"),
     [
         ("nonsense", "is no address: write sqlite"),
+        ("postgresql:/me:secret@127.0.0.1/db", "is no address"),
         ("mysql://me@here/db", "should be sqlite"),
         ("sqlite://", "should be sqlite"),
         ("postgresql://me:secret@127.0.0.1:1/db", "cannot be used"),

@@ -153,7 +153,10 @@ class Study:
                 text = other.user_attrs.get(_SETTINGS)
                 if text is None or other.study_name == self._name:
                     continue
-                known = from_plain(Settings, json.loads(text), f"study {other.study_name}")
+                try:
+                    known = from_plain(Settings, json.loads(text), f"study {other.study_name}")
+                except (ValueError, TypeError):
+                    continue  # of another version, or of somebody else: not to be compared with
                 if known.ground == settings.ground and known.method != settings.method:
                     found[_budget(known)] = _finished(self._storage.get_all_trials(other._study_id))
             return found

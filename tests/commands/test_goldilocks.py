@@ -7,9 +7,11 @@ from pathlib import Path
 from shlex import split
 
 import pytest
+from jsonargparse import ArgumentParser
 from PIL import Image
 
 from pixpnet.cli import main
+from pixpnet.commands.goldilocks import add_arguments, command_words, without_password
 from pixpnet.goldilocks import Candidate, Method, methods
 from pixpnet.goldilocks.bench import Bench, Outcome
 
@@ -106,6 +108,19 @@ def test_what_a_person_can_mend_is_said_in_words(
     said = capsys.readouterr()
     assert message in said.err
     assert said.out == ""
+
+
+def test_the_command_that_goes_on_has_every_choice_but_no_password() -> None:
+    given = ["--data", "birds", "--out", "here", "--target-field", "0.2", "--layers", "a", "b", "--want", "0.3"]
+    address = "postgresql://me:se:cr@t@server:5432/searches"
+    parser = ArgumentParser()
+    add_arguments(parser)
+    words = command_words(parser.parse_args([*given, "--storage", address]))
+    assert words[0] == "goldilocks" and not any("cr@t" in word for word in words)
+    again = parser.parse_args(words[1:])
+    assert again.storage == "postgresql://me:***@server:5432/searches"
+    assert (again.target_field, again.layers, again.want, again.out) == (0.2, ["a", "b"], 0.3, Path("here"))
+    assert without_password("sqlite:///a:b@c") == "sqlite:///a:b@c"
 
 
 def test_a_search_needs_data_and_a_folder(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,11 +8,14 @@ import torch
 
 from pixpnet import zoo
 from pixpnet.fields import UnknownLayer, receptive_fields
+from pixpnet.goldilocks import survey, with_designs
 from pixpnet.goldilocks.designing import Design, DesignWarning, propose
 from pixpnet.model import Backbone, FieldWarning, apply_edits
 
 CHAIN = "tests.goldilocks.design_networks:chain"
 PIXELWISE = "tests.goldilocks.design_networks:pixelwise"
+EVEN_BEHIND = "tests.goldilocks.design_networks:even_window_behind"
+REORDERED = "tests.goldilocks.design_networks:Reordered"
 SIZE = 40
 TOTAL = 112 + 3 * 148
 
@@ -97,6 +100,19 @@ def test_a_cut_in_front_of_a_block_beats_dropping_the_block() -> None:
     designs = propose("small-61", target, 64, ["stage3.wider1", "stage3"], count=50)
     assert (designs[0].at, designs[0].edits, designs[0].miss) == ("stage3.wider1", (), 0)
     assert not any(design.edits == ("drop:stage3.wider2",) for design in designs)
+
+
+def test_no_edit_reaches_what_lies_behind_the_last_cut() -> None:
+    # Seen through one pixel, so both convolutions in front of the cut are 1 x 1; the third cannot be made so.
+    best = propose(EVEN_BEHIND, 1 / 16**2, 16, ["0.1"])[0]
+    assert best.edits == ("pointwise:0.0", "pointwise:0.1")
+    assert best.miss == 0
+
+
+def test_a_network_whose_tables_need_their_values_has_modified_cuts_too() -> None:
+    found = with_designs(survey([REORDERED], 16), 0.05)
+    modified = [cut for cut in found.candidates if cut.edits]
+    assert modified and [cut.mean_field for cut in modified] == [design.mean_field for design in found.designs]
 
 
 def test_the_same_question_has_the_same_answer() -> None:

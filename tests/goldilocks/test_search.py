@@ -17,10 +17,11 @@ from pixpnet.data.locked import LockedSplit
 from pixpnet.fields import receptive_fields
 from pixpnet.goldilocks import Candidate, Finished, Method, SearchError, find_cuts, methods, read_result
 from pixpnet.goldilocks.bench import Bench, Outcome, plain_learning, with_budget
-from pixpnet.goldilocks.search import Unwatched
+from pixpnet.goldilocks.search import Unwatched, take_folder
 from pixpnet.goldilocks.weights import identity, weights_for
+from pixpnet.goldilocks.whole import run_name
 from pixpnet.recipe import PIXPNET, SCRATCH
-from tests.goldilocks.material import PATIENCE, SETTINGS, options, start_worker, wait_for
+from tests.goldilocks.material import PATIENCE, SETTINGS, candidate, options, start_worker, wait_for
 
 
 class Noted(Unwatched):
@@ -110,6 +111,27 @@ def test_the_real_thing_leaves_a_run_whose_validation_accuracy_it_reports(pictur
     assert find_cuts(what, tmp_path).judged[0].accuracy == metrics["validation"]["accuracy"]
 
 
+def test_runs_of_other_weights_edits_or_settings_lie_elsewhere_and_a_long_list_of_edits_has_a_name(
+    tmp_path: Path,
+) -> None:
+    for name in ("a.pth", "b.pth"):
+        (tmp_path / name).write_text(name)
+    cut, first, second = candidate(1), str(tmp_path / "a.pth"), str(tmp_path / "b.pth")
+    edited = replace(cut, edits=tuple(f"pointwise:block{place}.convolution" for place in range(40)))
+    names = [
+        run_name(cut, None, SETTINGS),
+        run_name(cut, first, SETTINGS),
+        run_name(cut, second, SETTINGS),
+        run_name(edited, first, SETTINGS),
+        run_name(replace(edited, edits=edited.edits[:-1]), first, SETTINGS),
+        run_name(cut, first, replace(SETTINGS, epochs=2)),
+    ]
+    assert len(set(names)) == len(names)
+    assert max(map(len, names)) < 128 and "/" not in "".join(names)
+    (tmp_path / "b.pth").write_text("a.pth")  # the same weights in another place
+    assert run_name(cut, second, SETTINGS) == names[1]
+
+
 def test_a_candidate_that_fails_says_why_and_does_not_stop_the_others(
     pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,6 +217,23 @@ def test_a_folder_of_another_search_or_of_something_else_is_refused(
         find_cuts(what, tmp_path / "thesis.tex")
     with pytest.raises(SearchError, match="no method 'guess'; there are probe, finetune, pixpnet"):
         find_cuts(replace(what, method="guess"), tmp_path / "new")
+
+
+def test_a_worker_that_begins_at_the_same_moment_as_another_takes_the_same_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = Path.iterdir
+
+    def while_another_begins(path: Path) -> Iterator[Path]:
+        monkeypatch.setattr(Path, "iterdir", look)
+        take_folder(tmp_path, SETTINGS)
+        (tmp_path / "study.sqlite3").touch()
+        return look(path)
+
+    monkeypatch.setattr(Path, "iterdir", while_another_begins)
+    take_folder(tmp_path, SETTINGS)
+    with pytest.raises(SearchError, match="another search"):
+        take_folder(tmp_path, replace(SETTINGS, seed=1))
 
 
 def test_weights_are_found_by_name_in_folders_and_missing_ones_are_named(tmp_path: Path) -> None:

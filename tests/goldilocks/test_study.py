@@ -164,6 +164,40 @@ def test_a_candidate_that_fails_keeps_its_reason_and_is_not_tried_again_unless_a
     assert later.finished()["cut 1"].accuracy == 0.5
 
 
+def test_a_retry_that_died_or_was_stopped_is_open_again_without_being_asked_for_once_more(
+    study: Callable[..., Study],
+) -> None:
+    worker = study()
+    (cut,) = worker.claim(together=False)
+    assert worker.tell(found(cut, None, "out of memory"), 1.0)
+    worker.enqueue(retry_failed=True)
+    assert study().claim(together=False) == (cut,)
+    silence(worker)  # that one died
+    stopped, last = study(), study()
+    with pytest.raises(KeyboardInterrupt), stopped.alive():
+        assert stopped.claim(together=False) == (cut,)
+        raise KeyboardInterrupt
+    assert "cut 1" not in last.finished()
+    assert last.claim(together=False) == (cut,)
+    assert last.tell(found(cut, None, "no memory again"), 1.0)
+    assert last.finished()["cut 1"].error == "no memory again"
+    assert study().claim(together=False) == (CUTS["cut 2"],)
+
+
+def test_what_could_not_be_told_is_given_back(study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch) -> None:
+    worker, other = study(), study()
+
+    def stops(trial: int, name: str, value: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), worker.alive():
+        (cut,) = worker.claim(together=False)
+        with monkeypatch.context() as patch:
+            patch.setattr(worker._storage, "set_trial_user_attr", stops)
+            worker.tell(found(cut), 1.0)
+    assert other.claim(together=False) == (cut,)
+
+
 def test_other_settings_are_another_study_and_methods_on_the_same_images_are_compared(
     study: Callable[..., Study],
 ) -> None:
@@ -173,6 +207,9 @@ def test_other_settings_are_another_study_and_methods_on_the_same_images_are_com
         assert not worker.finished()
         (cut,) = worker.claim(together=False)
         assert worker.tell(found(cut), 1.0)
+    # What another version left there is no hindrance.
+    later = study(replace(probed, seed=2))
+    later._storage.set_study_user_attr(later._study, "settings", '{"later": 1}')
     others = study(SETTINGS).other_methods(SETTINGS)
     assert list(others) == ["probe (batch 8, views 1)"]
     assert list(others["probe (batch 8, views 1)"]) == ["cut 1"]
@@ -188,6 +225,7 @@ def test_where_the_images_lie_does_not_make_another_study() -> None:
     ("url", "message"),
     [
         ("nonsense", "is no address: write sqlite"),
+        ("postgresql:/me:secret@127.0.0.1/db", "is no address"),
         ("mysql://me@here/db", "should be sqlite"),
         ("sqlite://", "should be sqlite"),
         ("postgresql://me:secret@127.0.0.1:1/db", "cannot be used"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from shlex import quote
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from pixpnet.commands.device import DEVICE_HELP, choose_device
 from pixpnet.commands.progress import progress_bar, task_bars
+from pixpnet.commands.table import aligned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from jsonargparse import ArgumentParser, Namespace
 
@@ -72,7 +74,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=float,
         default=None,
         metavar="SHARE",
-        help="the mean field you want; the zone's middle if not given",
+        help="the mean field you want; if not given, that of --target-field, or the zone's middle",
     )
     parser.add_argument(
         "--target-field",
@@ -102,7 +104,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--batch", type=int, default=None, help="images in a batch; 32, for pixpnet the recipe's")
     parser.add_argument(
-        "--views", type=int, default=None, help="augmented views of each image; by default what suits the data set"
+        "--views",
+        type=int,
+        default=None,
+        help="augmented views of each image; by default what suits the data set, for pixpnet the recipe's",
     )
     parser.add_argument("--size", type=int, default=None, help="side of the input; by default what suits the data set")
     parser.add_argument("--seed", type=int, default=0, help="of weights, order, augmentation and the validation split")
@@ -116,7 +121,10 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="where workers share the study: postgresql://USER:PASSWORD@HOST/DATABASE; by default a SQLite file in DIR",
     )
     parser.add_argument(
-        "--heartbeat", type=int, default=15, help="seconds; a worker that is silent for 4 of them is dead"
+        "--heartbeat",
+        type=int,
+        default=15,
+        help="seconds, the same for all workers; one that is silent for 4 times as long is dead",
     )
     parser.add_argument("--retry-failed", action="store_true", help="try again what failed with an error")
     parser.add_argument("--fields-only", action="store_true", help="only the table of fields; trains nothing")
@@ -151,6 +159,8 @@ def _search(args: Namespace) -> int:
         words = " ".join(quote(word) for word in command_words(args))
         sys.stderr.write(f"\nstopped; what was found is kept in {args.out}. The same command goes on from there:\n")
         sys.stderr.write(f"  pixpnet {words}\n")
+        if args.storage is not None and without_password(args.storage) != args.storage:
+            sys.stderr.write("where *** stands for the password of the storage\n")
         return 130
     figure = draw_front(result, args.out)
     if args.json:
@@ -235,7 +245,7 @@ def result_text(result: SearchResult, folder: Path) -> str:
     lines = [
         f"{how.method} on {how.data}, {how.size} x {how.size} pixels, validation split; the test split stayed closed"
     ]
-    lines += ["", *_aligned(rows), ""]
+    lines += ["", *aligned(rows), ""]
     for cut in result.judged:
         if cut.error is not None:
             lines.append(f"failed: {cut.name}: {_first_line(cut.error)} (--retry-failed tries again)")
@@ -267,7 +277,7 @@ def fields_text(found: Survey, zone: tuple[float, float]) -> str:
         )
         for cut in found.candidates
     ]
-    lines = [*_aligned(rows), ""]
+    lines = [*aligned(rows), ""]
     lines += [f"design: {design}" for design in found.designs]
     lines += [f"left out: {each.backbone} @ {each.at}: {each.reason}" for each in found.left_out]
     inside = sum(row[-1] == "yes" for row in rows)
@@ -282,9 +292,10 @@ def fields_text(found: Survey, zone: tuple[float, float]) -> str:
 def _print_fields(args: Namespace) -> int:
     from rich.console import Console
 
-    from pixpnet.goldilocks import survey, with_designs, write_survey
+    from pixpnet.goldilocks import SearchOptions, survey, with_designs, write_survey
     from pixpnet.records import to_plain
 
+    SearchOptions(args.data or "", zone=(args.zone[0], args.zone[1]), size=args.size)  # refuses what makes no sense
     size = args.size or _size_of(args)
     with progress_bar(Console(stderr=True), "fields") as report:
         found = survey(args.backbones, size, args.layers, report)
@@ -310,21 +321,30 @@ def _size_of(args: Namespace) -> int:
 
 
 def command_words(args: Namespace) -> list[str]:
-    """The command that goes on."""
+    """The command that goes on, without a password: it is printed, and what is printed is kept in logs."""
     words = ["goldilocks", "--data", args.data, "--backbones", *args.backbones]
     words += ["--layers", *args.layers] if args.layers else []
     words += ["--zone", *map(str, args.zone), "--method", args.method]
     words += ["--weights", *args.weights] if args.weights else []
-    for name in ("want", "target_field", "epochs", "batch", "views", "size", "storage"):
+    for name in ("want", "target_field", "epochs", "batch", "views", "size"):
         words += [] if args[name] is None else [f"--{name.replace('_', '-')}", str(args[name])]
+    words += [] if args.storage is None else ["--storage", without_password(args.storage)]
     for name in ("seed", "birds", "out", "heartbeat", "device", "workers"):
         words += [f"--{name}", str(args[name])]
     return [*words, *(["--json"] if args.json else [])]
 
 
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(f"{cell:{width}s}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+def without_password(storage: str) -> str:
+    """An address with *** for its password.
+
+    >>> without_password("postgresql://me:secret@server/searches")
+    'postgresql://me:***@server/searches'
+    >>> without_password("postgresql://server/searches?user=me&password=secret")
+    'postgresql://server/searches?user=me&password=***'
+    """
+    if storage.startswith("sqlite:"):
+        return storage
+    return re.sub(r"password=[^&]*", "password=***", re.sub(r":[^/].*@", ":***@", storage))
 
 
 def _first_line(text: str) -> str:

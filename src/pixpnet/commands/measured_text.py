@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from pixpnet.commands.table import aligned
 
+if TYPE_CHECKING:
     from pixpnet.metrics.bootstrap import Estimate
     from pixpnet.metrics.health import PrototypeHealth
     from pixpnet.metrics.suite import MappingRow, PartFigures, Table
@@ -26,11 +26,11 @@ def table_text(table: Table) -> str:
         f"({100 * accuracy.low:.1f} to {100 * accuracy.high:.1f}) of {accuracy.images} images, "
         f"mean field {100 * table.mean_field:.1f} %",
         "",
-        *_aligned([_COLUMNS, *map(row_cells, table.rows)]),
+        *aligned([_COLUMNS, *map(row_cells, table.rows)]),
     ]
     parts = [cells for row in table.rows for cells in _part_cells(row, table.window)]
     if parts:
-        lines += ["", *_aligned([_PART_COLUMNS, *parts])]
+        lines += ["", *aligned([_PART_COLUMNS, *parts])]
     how = table.settings
     prototypes = "all prototypes" if how.prototypes is None else f"{how.prototypes} prototypes"
     lines += ["", *map(_about_outliers, filter(_has_outliers, table.rows))]
@@ -127,7 +127,7 @@ def health_lines(health: PrototypeHealth) -> list[str]:
         else [f"Fewest parts: class {least.label} covers {len(least.covered)} of {len(least.visible)}."]
     )
     return [
-        *_aligned(cells),
+        *aligned(cells),
         *said,
         "Intervals draw classes again; (alike) where all are the same, which says nothing.",
     ]
@@ -152,11 +152,6 @@ def _part_cells(row: MappingRow, side: int) -> list[tuple[str, ...]]:
 
 def _known(how: str | None, undefined: int) -> str:
     return ", ".join(filter(None, (how, f"{undefined} undefined" if undefined else "")))
-
-
-def _aligned(cells: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return ["  ".join(f"{cell:{width}s}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
 
 
 def _percent(estimate: Estimate | None) -> str:

@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 
 from pixpnet import zoo
 from pixpnet.fields import Field, Fields, UnknownLayer, receptive_fields
+from pixpnet.fields.errors import UnknownValue
 from pixpnet.goldilocks.designing import Design, propose
 from pixpnet.goldilocks.errors import SearchError
 from pixpnet.model import apply_edits
@@ -156,8 +157,11 @@ def with_designs(found: Survey, target: float, progress: Callable[[int, int], No
 
 def _designed(design: Design, size: int) -> Candidate:
     shape = (3, size, size)
-    network = zoo.build(design.backbone, device="meta")
-    cut = _candidate(design.backbone, design.at, receptive_fields(apply_edits(network, design.edits, shape), shape))
+    try:
+        network = apply_edits(zoo.build(design.backbone, device="meta"), design.edits, shape)
+    except UnknownValue:  # needs the values of its tables
+        network = apply_edits(zoo.build(design.backbone), design.edits, shape)
+    cut = _candidate(design.backbone, design.at, receptive_fields(network, shape))
     assert isinstance(cut, Candidate)  # the design was made from its rows and columns
     return replace(cut, edits=design.edits)
 

@@ -238,7 +238,8 @@ class _Bench:
         self.cuts = {name: self.position[fields.names.get(name, name)] for name in names}
         last = max(self.cuts.values(), default=-1)
         run = [path for path in sorted(modules, key=self.position.__getitem__) if self.position[path] <= last]
-        self._kernels = {path for path in run if _has_neighbours(modules[path])}
+        # Also those behind the last cut: a module that has some of them is not named, since it is not to change there.
+        self._kernels = {path for path, module in self._network.named_modules() if _has_neighbours(module)}
         self.convolutions = [
             path for path in run if is_plain_convolution(modules[path]) and not is_strided(modules[path])
         ]

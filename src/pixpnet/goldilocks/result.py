@@ -3,7 +3,7 @@
 import csv
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from pixpnet.goldilocks.errors import SearchError
 from pixpnet.goldilocks.front import Agreement, Trade, nearest_on_front, pareto_front
 from pixpnet.goldilocks.settings import Settings, training_config
 from pixpnet.goldilocks.study import Finished
-from pixpnet.records import from_plain, to_plain
+from pixpnet.records import ADDED_LATER, from_plain, to_plain
 from pixpnet.training.judging import Interval, wilson
 from pixpnet.whole_file import written_whole
 
@@ -87,7 +87,7 @@ class SearchResult:
     recommended: str | None
     advice: str
     agreements: tuple[Agreement, ...]
-    designs: tuple[str, ...] = ()
+    designs: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
 
     @property
     def front(self) -> tuple[Judged, ...]:

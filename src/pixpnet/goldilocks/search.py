@@ -4,7 +4,7 @@ import json
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -60,9 +60,7 @@ class Unwatched:
         """See `SearchWatcher`."""
 
 
-def find_cuts(
-    options: SearchOptions, out: Path, watcher: SearchWatcher | None = None, more: Sequence[Candidate] = ()
-) -> SearchResult:
+def find_cuts(options: SearchOptions, out: Path, watcher: SearchWatcher | None = None) -> SearchResult:
     """Looks for the cut whose cells see little and which decides well: the Pareto front of field and accuracy.
 
     May be stopped at any moment and goes on when it is called again; several processes may share the work. Candidates
@@ -72,7 +70,6 @@ def find_cuts(
         options: what to look for, and how.
         out: a folder for what is found; one that an earlier call on the same images has made is gone on with.
         watcher: told what happens.
-        more: further candidates.
 
     Returns:
         all candidates with their figures, the front and a recommendation, as `front.json` has them.
@@ -82,7 +79,7 @@ def find_cuts(
             a backbone has no weights.
         UnknownModel, UnknownLayer, DataError: if there is no such thing.
     """
-    worker = _Worker(options, out, watcher or Unwatched(), more)
+    worker = _Worker(options, out, watcher or Unwatched())
     try:
         with warnings.catch_warnings(action="ignore", category=FieldWarning):  # fields are what this is all about
             worker.work()
@@ -92,6 +89,38 @@ def find_cuts(
     result = worker.result()
     write_result(result, out, options.workers)
     return result
+
+
+def take_folder(out: Path, settings: Settings) -> None:
+    """Makes the folder of a search, or makes sure that it is one on the same images.
+
+    Raises:
+        SearchError: if it is not.
+    """
+    path = out / SEARCH_FILE
+    about = {"ground": settings.ground, "data": settings.data, "size": settings.size, "seed": settings.seed}
+    if out.exists() and not out.is_dir():
+        raise SearchError(f"{out} is a file: choose a folder with --out")
+    out.mkdir(parents=True, exist_ok=True)
+    others = [entry.name for entry in out.iterdir() if not entry.name.startswith(".")]
+    others = [name for name in others if name not in (FIELDS_JSON, FIELDS_CSV, SEARCH_FILE)]
+    # Only now: another worker may have begun while we looked, and writes this before anything else.
+    if path.exists():
+        try:
+            known = json.loads(path.read_text(encoding="utf-8"))
+            same = known["ground"] == about["ground"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise SearchError(f"{path} is damaged ({error}): choose another --out") from error
+        if not same:
+            raise SearchError(
+                f"{out} holds another search, on {known.get('data')} at {known.get('size')} pixels with seed "
+                f"{known.get('seed')}, or its images have changed since: choose another --out"
+            )
+        return
+    if others:
+        raise SearchError(f"{out} is not empty and no search ({others[0]} is in it): choose another --out")
+    with written_whole(path) as temporary:
+        temporary.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -108,13 +137,13 @@ class _Prepared:
 class _Worker:
     """One process that works on a search."""
 
-    def __init__(self, options: SearchOptions, out: Path, watcher: SearchWatcher, more: Sequence[Candidate]) -> None:
+    def __init__(self, options: SearchOptions, out: Path, watcher: SearchWatcher) -> None:
         if options.method not in METHODS:
             raise SearchError(f"there is no method {options.method!r}; there are {', '.join(METHODS)}")
         self._options, self._out, self._watcher = options, out, watcher
-        self._prepared = _prepare(options, watcher, more)
+        self._prepared = _prepare(options, watcher)
         self._settings = self._prepared.settings
-        _take_folder(out, self._settings)
+        take_folder(out, self._settings)
         storage = options.storage or f"sqlite:///{out / STORAGE_FILE}"
         self._study = Study(storage, self._settings, self._prepared.chosen, options.heartbeat)
 
@@ -200,7 +229,7 @@ def _outcomes(claimed: Sequence[Candidate], bench: Bench) -> Iterator[Outcome]:
             yield Outcome(candidate, None, error=f"{type(error).__name__}: {error}")
 
 
-def _prepare(options: SearchOptions, watcher: SearchWatcher, more: Sequence[Candidate]) -> _Prepared:
+def _prepare(options: SearchOptions, watcher: SearchWatcher) -> _Prepared:
     data = open_run_data(
         data_config(options.data, options.seed, options.birds),
         lambda done, total: watcher.busy("looking at images", done, total),
@@ -225,43 +254,11 @@ def _prepare(options: SearchOptions, watcher: SearchWatcher, more: Sequence[Cand
         found = with_designs(
             found, options.target_field, lambda done, total: watcher.busy("modified cuts", done, total)
         )
-    found = replace(found, candidates=(*found.candidates, *more))
     chosen = inside(found.candidates, options.zone)
     backbones = tuple(dict.fromkeys(cut.backbone for cut in chosen))
     weights = weights_for(backbones, options.weights)
     known = identities(weights)
     return _Prepared(data, settings, found, {f"{cut.name} [{known[cut.backbone]}]": cut for cut in chosen}, weights)
-
-
-def _take_folder(out: Path, settings: Settings) -> None:
-    """Makes the folder of a search, or makes sure that it is one on the same images.
-
-    Raises:
-        SearchError: if it is not.
-    """
-    path = out / SEARCH_FILE
-    about = {"ground": settings.ground, "data": settings.data, "size": settings.size, "seed": settings.seed}
-    if path.exists():
-        try:
-            known = json.loads(path.read_text(encoding="utf-8"))
-            same = known["ground"] == about["ground"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise SearchError(f"{path} is damaged ({error}): choose another --out") from error
-        if not same:
-            raise SearchError(
-                f"{out} holds another search, on {known.get('data')} at {known.get('size')} pixels with seed "
-                f"{known.get('seed')}, or its images have changed since: choose another --out"
-            )
-        return
-    if out.exists() and not out.is_dir():
-        raise SearchError(f"{out} is a file: choose a folder with --out")
-    out.mkdir(parents=True, exist_ok=True)
-    others = [entry.name for entry in out.iterdir() if not entry.name.startswith(".")]
-    others = [name for name in others if name not in (FIELDS_JSON, FIELDS_CSV, SEARCH_FILE)]
-    if others:
-        raise SearchError(f"{out} is not empty and no search ({others[0]} is in it): choose another --out")
-    with written_whole(path) as temporary:
-        temporary.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
 
 
 def _accuracies(finished: dict[str, Finished]) -> dict[str, float]:

@@ -43,8 +43,9 @@ def open_storage(url: str, heartbeat: int) -> "RDBStorage":
     try:
         address = sqlalchemy.make_url(url)
     except sqlalchemy.exc.ArgumentError as error:
+        # It is not shown: what cannot be taken apart may have a password anywhere in it.
         raise SearchError(
-            f"--storage {url} is no address: write sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE"
+            "what --storage says is no address: write sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE"
         ) from error
     kind = address.get_backend_name()
     if kind not in ("sqlite", "postgresql") or (kind == "sqlite" and address.database in (None, "", ":memory:")):

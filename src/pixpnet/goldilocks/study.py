@@ -3,8 +3,8 @@
 How that is kept, whatever dies when:
 
 - Everything that decides who does what happens under one lock of the storage (`exclusively`), and takes moments.
-- A candidate is *open* when it has no trial that waits, runs, is complete, or failed with a reason. Workers enqueue
-  what is open, so twice enqueueing is impossible, and a trial that died makes its candidate open again.
+- A candidate is *open* when it has no trial, or its last one failed without a reason. Workers enqueue what is open, so
+  twice enqueueing is impossible, and a trial that died makes its candidate open again, also one that was a retry.
 - A worker claims trials: it gives its first sign of life, and only then are they running. (The other way round, one
   that dies between the two would never be missed: optuna looks at trials that have given signs.)
 - A thread gives signs of life; a trial without them for four intervals is failed by any other worker (`fail_stale`).
@@ -122,9 +122,11 @@ class Study:
 
     def tell(self, outcome: Outcome, seconds: float) -> bool:
         """Writes down what was found; False if this worker was taken for dead, and another has the candidate now."""
-        trial = self._mine.pop(self._keys[outcome.candidate])
+        key = self._keys[outcome.candidate]
+        trial = self._mine[key]
         with self._deciding():
             if self._storage.get_trial(trial).state != self._states.RUNNING:
+                del self._mine[key]
                 return False
             self._storage.set_trial_user_attr(trial, _IMAGES, outcome.images)
             self._storage.set_trial_user_attr(trial, _SECONDS, seconds)
@@ -134,6 +136,7 @@ class Study:
             else:
                 values = (outcome.accuracy, outcome.candidate.mean_field)
                 self._storage.set_trial_state_values(trial, self._states.COMPLETE, values)
+            del self._mine[key]  # only now: what could not be told is given back
             return True
 
     def finished(self) -> dict[str, Finished]:
@@ -150,7 +153,10 @@ class Study:
                 text = other.user_attrs.get(_SETTINGS)
                 if text is None or other.study_name == self._name:
                     continue
-                known = from_plain(Settings, json.loads(text), f"study {other.study_name}")
+                try:
+                    known = from_plain(Settings, json.loads(text), f"study {other.study_name}")
+                except (ValueError, TypeError):
+                    continue  # of another version, or of somebody else: not to be compared with
                 if known.ground == settings.ground and known.method != settings.method:
                     found[_budget(known)] = _finished(self._storage.get_all_trials(other._study_id))
             return found
@@ -179,7 +185,7 @@ class Study:
         trials = self._storage.get_all_trials(self._study, deepcopy=False)
         closed = {trial.user_attrs[_KEY] for trial in trials if trial.state != self._states.FAIL}
         if not retry_failed:
-            closed |= {trial.user_attrs[_KEY] for trial in trials if _ERROR in trial.user_attrs}
+            closed |= _finished(trials).keys()
         for key in self._candidates:
             if key not in closed:
                 about: dict[str, Any] = {_KEY: key, **to_plain(self._candidates[key])}
@@ -210,17 +216,19 @@ class Study:
 
 
 def _finished(trials: Sequence["FrozenTrial"]) -> dict[str, Finished]:
-    """The last word on each candidate: complete, or else failed with a reason and not tried again."""
+    """The last word on each candidate, from trials in their order: complete, or failed with a reason."""
     found: dict[str, Finished] = {}
     for trial in trials:
         about = trial.user_attrs
+        key = about[_KEY]
+        if key in found and found[key].accuracy is not None:
+            continue
         if trial.state.name == "COMPLETE":
-            found[about[_KEY]] = Finished(about[_KEY], trial.values[0], about[_IMAGES], about[_SECONDS], None)
+            found[key] = Finished(key, trial.values[0], about[_IMAGES], about[_SECONDS], None)
         elif trial.state.name == "FAIL" and _ERROR in about:
-            failed = Finished(about[_KEY], None, about[_IMAGES], about[_SECONDS], about[_ERROR])
-            found.setdefault(about[_KEY], failed)
-        elif about[_KEY] in found and found[about[_KEY]].accuracy is None:
-            del found[about[_KEY]]  # it is tried once more
+            found[key] = Finished(key, None, about[_IMAGES], about[_SECONDS], about[_ERROR])
+        else:
+            found.pop(key, None)  # it is tried once more, or that came to no end
     return found
 
 

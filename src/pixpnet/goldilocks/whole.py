@@ -4,15 +4,20 @@ Expensive, and what the other methods stand in for. Each candidate has a run fol
 its last whole epoch, and the model of the cut that is chosen in the end is there already.
 """
 
+import hashlib
 import re
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from pixpnet.goldilocks.bench import Bench, Outcome, with_budget
 from pixpnet.goldilocks.candidates import Candidate
-from pixpnet.goldilocks.settings import training_config
+from pixpnet.goldilocks.settings import Settings, training_config
+from pixpnet.goldilocks.weights import identity
 from pixpnet.records import from_plain
 from pixpnet.training import LogLine, Metrics, Nobody, Run, resume, train
+
+_SHOWN = 80  # letters of a cut's name in the name of its folder
 
 
 def pixpnet(candidates: Sequence[Candidate], bench: Bench) -> Iterator[Outcome]:
@@ -28,9 +33,11 @@ def _trained(candidate: Candidate, bench: Bench) -> Metrics:
     config = training_config(settings, candidate.backbone, candidate.at, weights, bench.workers, edits=candidate.edits)
     config = replace(config.using(with_budget(config.recipe, settings)), judge_on_test=False)
     config = replace(config, trainer=replace(config.trainer, accelerator=_accelerator(bench)))
-    run = Run(bench.folder / "runs" / f"{_file_name(candidate.name)}-{settings.digest}")
+    run = Run(bench.folder / "runs" / run_name(candidate, weights, settings))
     watcher = _Share(bench)
     if not (run.path / "config.yaml").exists():
+        if run.path.is_dir():
+            shutil.rmtree(run.path)  # a kill came before its configuration, so there is nothing in it
         metrics = train(config, run.path, watcher)
     elif run.finished:
         metrics = from_plain(Metrics, run.read_metrics(), f"{run.path}: metrics")
@@ -65,5 +72,9 @@ def _accelerator(bench: Bench) -> str:
     return {"cuda": "gpu"}.get(bench.device.type, bench.device.type)
 
 
-def _file_name(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._]+", "-", name).strip("-")
+def run_name(candidate: Candidate, weights: str | None, settings: Settings) -> str:
+    """Of the folder of a cut's run: another one for other edits, weights or settings, and no longer than disks take."""
+    parts = (candidate.name, identity(weights), settings.digest)
+    digest = hashlib.blake2b("\n".join(parts).encode(), digest_size=8).hexdigest()
+    plain = re.sub(r"[^A-Za-z0-9._]+", "-", candidate.name)[:_SHOWN].strip("-")
+    return f"{plain}-{digest}"

@@ -48,7 +48,7 @@ def front_figure(result: SearchResult) -> Figure:
     _plot(axes, result, done, styles)
     _write_names(slide, axes, result, done)
     _mark_zone(slide, axes, result)
-    _legend(slide, done, styles)
+    _legend(slide, styles)
     slide.paragraph(_LIST, _LIST_BOTTOM + 0.25, result.advice, _LIST_WIDTH, 9.5, INK, lines=10)
     return slide.figure
 
@@ -182,7 +182,7 @@ def _towards(start: Spot, end: Spot, length: float) -> Spot:
     return Spot(start.x + share * (end.x - start.x), start.y + share * (end.y - start.y))
 
 
-def _legend(slide: Slide, cuts: Sequence[Judged], styles: dict[str, tuple[str, str]]) -> None:
+def _legend(slide: Slide, styles: dict[str, tuple[str, str]]) -> None:
     names = list(styles)
     rows = int((_LIST_BOTTOM - _TOP) / _ROW)
     columns = -(-len(names) // rows) if names else 1

@@ -1,5 +1,6 @@
 """Searches from the first field to the files, interrupted in every way."""
 
+import csv
 import errno
 import json
 import os
@@ -237,14 +238,14 @@ def test_a_worker_that_begins_at_the_same_moment_as_another_takes_the_same_folde
 
 
 def test_weights_are_found_by_name_in_folders_and_missing_ones_are_named(tmp_path: Path) -> None:
-    for name in ("vgg16_bn.pth", "vgg16_features.pth", "resnet18-f37072fd.pth", "vgg11.safetensors"):
+    for name in ("vgg16_bn.pth", "vgg16_features.pth", "resnet18-f37072fd.pth", "vgg11.safetensors", "small-37.pth"):
         (tmp_path / name).write_bytes(name.encode())
-    names = ("vgg16", "resnet18", "vgg11", "small-21", "vgg16_bn")
+    names = ("vgg16", "resnet18", "vgg11", "small-21", "small", "vgg16_bn")
     found = weights_for(names, [str(tmp_path)])
     stems = {name: None if file is None else Path(file).name for name, file in found.items()}
     assert stems == {
         "vgg16": "vgg16_features.pth", "resnet18": "resnet18-f37072fd.pth", "vgg11": "vgg11.safetensors",
-        "small-21": None, "vgg16_bn": "vgg16_bn.pth",
+        "small-21": None, "small": None, "vgg16_bn": "vgg16_bn.pth",
     }  # fmt: skip
     with pytest.raises(SearchError, match=r"no weights for resnet34, vgg13: give --weights resnet34=FILE"):
         weights_for(("resnet34", "vgg13"), [str(tmp_path)])
@@ -304,6 +305,11 @@ def test_a_target_field_adds_modified_cuts_whose_edits_reach_the_configuration(
     config = read_config(tmp_path / "train.yaml")
     assert (config.at, config.edits) in [(cut.at, cut.edits) for cut in modified]
     assert result.want == 0.2
+    with (tmp_path / "front.csv").open() as file:
+        lines = {line["name"]: line for line in csv.DictReader(file)}
+    for cut in modified:
+        assert lines[cut.name]["edits"] == " + ".join(cut.edits)
+        assert lines[cut.name]["shape"] == " x ".join(map(str, cut.shape))
 
 
 def test_a_target_outside_the_zone_is_refused(pictures: Path) -> None:

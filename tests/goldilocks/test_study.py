@@ -1,12 +1,13 @@
 """Workers that share a study: every candidate is completed exactly once, whoever dies when."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Barrier, Thread
 
 import pytest
 import sqlalchemy
+from optuna.trial import TrialState
 
 from pixpnet.goldilocks import Candidate, SearchError
 from pixpnet.goldilocks.bench import Outcome
@@ -145,6 +146,23 @@ def test_what_a_stopped_worker_had_is_open_again_at_once(study: Callable[..., St
         assert stopped.tell(found(claimed[0]), 1.0)
         raise KeyboardInterrupt
     assert other.claim(together=True) == claimed[1:]
+
+
+def test_what_a_worker_that_is_stopped_while_it_claims_had_is_open_again_at_once(
+    study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped, other = study(), study()
+    original = stopped._storage.set_trial_state_values
+
+    def stops(trial: int, state: TrialState, values: Sequence[float] | None = None) -> bool:
+        monkeypatch.setattr(stopped._storage, "set_trial_state_values", original)
+        original(trial, state, values)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stopped._storage, "set_trial_state_values", stops)
+    with pytest.raises(KeyboardInterrupt), stopped.alive():
+        stopped.claim(together=True)
+    assert [cut.order for cut in other.claim(together=True)] == [1, 2]
 
 
 def test_a_candidate_that_fails_keeps_its_reason_and_is_not_tried_again_unless_asked(

@@ -1,5 +1,6 @@
 """The figure of a front: readable with four cuts and with sixty, and labels that never overlap."""
 
+from dataclasses import replace
 from itertools import combinations
 from random import Random
 
@@ -87,6 +88,16 @@ def test_a_front_of_forty_names_what_there_is_room_for_the_recommended_one_first
     labels = {text.get_text() for text in words_of(figure) if text.get_gid() == "label"}
     assert (found.recommended or "").replace(" @ ", " ") in labels
     assert len(labels) >= 10
+
+
+def test_a_star_at_a_modified_cut_is_explained() -> None:
+    cut = Candidate("resnet18", "layer3", 0, 0.2, 0.2, (4, 8, 8), edits=("drop:layer3.1",))
+    judged = judged_cuts([(cut, Finished("", 0.5, 7, 1.0, None))], {"resnet18": "imagenet"})
+    found = replace(result(4), judged=judged, recommended=cut.name)
+    figure = drawn(found)
+    assert_readable(figure)
+    assert "resnet18 layer3 *" in said(figure) and "* modified" in said(figure)
+    assert "*" not in said(drawn(result(4)))
 
 
 def test_long_names_and_a_zone_from_nothing_are_no_trouble() -> None:

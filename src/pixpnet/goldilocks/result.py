@@ -190,7 +190,10 @@ def _csv(records: Sequence[Any]) -> str:
 def _cell(value: Any) -> Any:
     if isinstance(value, dict):
         return " to ".join(map(str, value.values()))
-    return " x ".join(map(str, value)) if isinstance(value, list) else value
+    if isinstance(value, list):
+        sizes = all(isinstance(item, int) for item in value)
+        return (" x " if sizes else " + ").join(map(str, value))
+    return value
 
 
 def _write(path: Path, text: str) -> None:

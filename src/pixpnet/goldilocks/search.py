@@ -154,11 +154,11 @@ class _Worker:
         total = len(self._prepared.chosen)
         while (done := len(self._study.finished())) < total:
             self._watcher.busy("search", _PARTS * done, _PARTS * total)
-            claimed = self._study.claim(method.together)
-            if claimed:
-                with self._study.alive():
+            with self._study.alive():
+                claimed = self._study.claim(method.together)
+                if claimed:
                     self._judge(claimed, done, total)
-            else:
+            if not claimed:
                 self._watcher.busy("waiting for other workers", done, total)
                 time.sleep(min(_LONGEST_WAIT, self._options.heartbeat))
 

@@ -99,13 +99,13 @@ class Study:
                 keys = keys[:1]
             for key in keys:
                 self._storage.record_heartbeat(waiting[key])
-                self._storage.set_trial_state_values(waiting[key], self._states.RUNNING)
                 self._mine[key] = waiting[key]
+                self._storage.set_trial_state_values(waiting[key], self._states.RUNNING)
             return tuple(self._candidates[key] for key in keys)
 
     @contextmanager
     def alive(self) -> Iterator[None]:
-        """Gives signs of life for what was claimed; when it is left, gives back what has no outcome."""
+        """Gives signs of life for what is claimed inside it; when it is left, gives back what has no outcome."""
         stop = threading.Event()
         thread = threading.Thread(target=self._beat, args=(stop,), daemon=True)
         thread.start()
@@ -114,11 +114,8 @@ class Study:
         finally:
             stop.set()
             thread.join()
-            with self._deciding():
-                for trial in self._mine.values():
-                    if self._storage.get_trial(trial).state == self._states.RUNNING:
-                        self._storage.set_trial_state_values(trial, self._states.FAIL)  # without a reason: open again
-            self._mine.clear()
+            if self._mine:
+                self._give_back()
 
     def tell(self, outcome: Outcome, seconds: float) -> bool:
         """Writes down what was found; False if this worker was taken for dead, and another has the candidate now."""
@@ -160,6 +157,13 @@ class Study:
                 if known.ground == settings.ground and known.method != settings.method:
                     found[_budget(known)] = _finished(self._storage.get_all_trials(other._study_id))
             return found
+
+    def _give_back(self) -> None:
+        with self._deciding():
+            for trial in self._mine.values():
+                if self._storage.get_trial(trial).state == self._states.RUNNING:
+                    self._storage.set_trial_state_values(trial, self._states.FAIL)  # without a reason: open again
+        self._mine.clear()
 
     # Only under the lock ------------------------------------------------------------------------------------
 

@@ -88,8 +88,8 @@ def _file(name: str, path: Path) -> str:
 
 def _in_folders(name: str, folders: Sequence[Path]) -> str | None:
     plain = name.removeprefix("timm:")
-    # vgg16_features is a file of vgg16; vgg16_bn is another network.
-    longer = (f"{plain}-", f"{plain}_features")
+    # vgg16_features is a file of vgg16; vgg16_bn is another network, and small-37 another than small.
+    longer = () if _is_small(name) else (f"{plain}-", f"{plain}_features")
     for folder in folders:
         files = sorted(path for path in folder.iterdir() if path.suffix in _ENDINGS)
         exact = [path for path in files if path.stem == plain]

@@ -40,6 +40,7 @@ def front_figure(result: SearchResult) -> Figure:
         f"{how.data}, {how.size} x {how.size} pixels  ·  method {how.method}  ·  {len(done)} cuts, {len(result.front)} "
         f"on the front  ·  validation images{_how_many(done)}"
     )
+    about += "  ·  * modified before it is cut" if any(cut.edits for cut in result.front) else ""
     slide.words(_MARGIN, 0.84, about, across, 11, MUTED)
     axes = slide.figure.add_axes(
         (_LEFT / WIDTH, 1 - (_TOP + _PLOT_HEIGHT) / HEIGHT, _PLOT_WIDTH / WIDTH, _PLOT_HEIGHT / HEIGHT), zorder=-1

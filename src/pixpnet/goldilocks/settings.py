@@ -3,6 +3,7 @@
 import hashlib
 import json
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from pixpnet.config import RunConfig
 from pixpnet.data import DataSet
@@ -39,6 +40,15 @@ class Settings:
     batch: int | None
     views: int | None
     seed: int
+
+    @property
+    def data_name(self) -> str:
+        """The data without the folders they lie in, for people.
+
+        >>> Settings("cub:../shared/cub12/", "", 0, "probe", 96, None, None, None, 0).data_name
+        'cub12'
+        """
+        return Path(self.data.rpartition(":")[2]).name or self.data
 
     @property
     def digest(self) -> str:

@@ -37,7 +37,7 @@ def front_figure(result: SearchResult) -> Figure:
     done = [cut for cut in result.judged if cut.accuracy is not None]
     how = result.settings
     about = (
-        f"{how.data}, {how.size} x {how.size} pixels  ·  method {how.method}  ·  {len(done)} cuts, {len(result.front)} "
+        f"{how.data_name}, {how.size} x {how.size} pixels  ·  method {how.method}  ·  {len(done)} cuts, {len(result.front)} "
         f"on the front  ·  validation images{_how_many(done)}"
     )
     about += "  ·  * modified before it is cut" if any(cut.edits for cut in result.front) else ""

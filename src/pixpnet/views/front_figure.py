@@ -37,8 +37,8 @@ def front_figure(result: SearchResult) -> Figure:
     done = [cut for cut in result.judged if cut.accuracy is not None]
     how = result.settings
     about = (
-        f"{how.data_name}, {how.size} x {how.size} pixels  ·  method {how.method}  ·  {len(done)} cuts, {len(result.front)} "
-        f"on the front  ·  validation images{_how_many(done)}"
+        f"{how.data_name}, {how.size} x {how.size} pixels  ·  method {how.method}  ·  {len(done)} cuts, "
+        f"{len(result.front)} on the front  ·  validation images{_how_many(done)}"
     )
     about += "  ·  * modified before it is cut" if any(cut.edits for cut in result.front) else ""
     slide.words(_MARGIN, 0.84, about, across, 11, MUTED)

@@ -89,4 +89,5 @@ def test_two_workers_one_killed_in_a_trial_and_every_candidate_is_done_exactly_o
     states: dict[str, list[str]] = {}
     for trial in study._storage.get_all_trials(study._study):
         states.setdefault(trial.user_attrs["candidate"], []).append(trial.state.name)
+    study.close()
     assert sorted(states.values()) == sorted([["COMPLETE"]] * 5 + [["FAIL", "COMPLETE"]])

@@ -86,9 +86,12 @@ def find_cuts(options: SearchOptions, out: Path, watcher: SearchWatcher | None =
     except KeyboardInterrupt:
         write_result(worker.result(), out, options.workers)
         raise
-    result = worker.result()
-    write_result(result, out, options.workers)
-    return result
+    else:
+        result = worker.result()
+        write_result(result, out, options.workers)
+        return result
+    finally:
+        worker.close()
 
 
 def take_folder(out: Path, settings: Settings) -> None:
@@ -146,6 +149,10 @@ class _Worker:
         take_folder(out, self._settings)
         storage = options.storage or f"sqlite:///{out / STORAGE_FILE}"
         self._study = Study(storage, self._settings, self._prepared.chosen, options.heartbeat)
+
+    def close(self) -> None:
+        """Leaves the storage to others."""
+        self._study.close()
 
     def work(self) -> None:
         """Claims and judges candidates until none is left, also none that another worker has."""

@@ -165,6 +165,11 @@ class Study:
                     self._storage.set_trial_state_values(trial, self._states.FAIL)  # without a reason: open again
         self._mine.clear()
 
+    def close(self) -> None:
+        """Gives the connections to the storage back."""
+        self._storage.remove_session()
+        self._storage.engine.dispose()
+
     # Only under the lock ------------------------------------------------------------------------------------
 
     @contextmanager

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pixpnet.commands.device import DEVICE_HELP, choose_device
 from pixpnet.commands.progress import progress_bar, task_bars
 from pixpnet.commands.table import aligned
+from pixpnet.messages import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -228,7 +229,7 @@ def line_of(candidate: Candidate, found: Finished) -> str:
     """A finished candidate in one line."""
     said = f"{candidate.name}: mean field {candidate.mean_field:.1%}"
     if found.accuracy is None:
-        return f"{said}, failed: {_first_line(found.error or '')}"
+        return f"{said}, failed: {_short(found.error or '')}"
     return f"{said}, validation accuracy {found.accuracy:.1%} ({found.images} images), {found.seconds:.1f} s"
 
 
@@ -248,7 +249,7 @@ def result_text(result: SearchResult, folder: Path) -> str:
     lines += ["", *aligned(rows), ""]
     for cut in result.judged:
         if cut.error is not None:
-            lines.append(f"failed: {cut.name}: {_first_line(cut.error)} (--retry-failed tries again)")
+            lines.append(f"failed: {cut.name}: {_short(cut.error)} (--retry-failed tries again)")
     lines += [f"no result yet: {name}" for name in result.waiting]
     lines += [f"design: {design}" for design in result.designs]
     if result.left_out:
@@ -347,5 +348,5 @@ def without_password(storage: str) -> str:
     return re.sub(r"password=[^&]*", "password=***", re.sub(r":[^/].*@", ":***@", storage))
 
 
-def _first_line(text: str) -> str:
-    return text.strip().split("\n", 1)[0][:_SHOWN_ERRORS]
+def _short(text: str) -> str:
+    return first_line(text)[:_SHOWN_ERRORS]

@@ -1,6 +1,7 @@
 """The fields of all layers of a network, by name (FunctionalRF, paper Sec. 4 and App. C)."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 from torch import nn
@@ -141,12 +142,27 @@ def receptive_fields(model: nn.Module | str, input_shape: tuple[int, ...]) -> Fi
             f"input_shape {input_shape} should be channels followed by the size of the input, such as (3, 224, 224)"
         )
     if isinstance(model, str):
-        try:
-            return receptive_fields(zoo.build(model, device="meta"), input_shape)
-        except UnknownValue:
-            # A few networks index with tables in their buffers, which have no values on the meta device.
-            model = zoo.build(model)
+        return traced_by_name(model, input_shape).fields
     return Fields(trace(model, input_shape), input_shape, zoo.paper_names(model), _twins(model))
+
+
+@dataclass(frozen=True)
+class TracedByName:
+    """A network from the zoo, as cheap as it can be had to look at its fields, and these."""
+
+    network: nn.Module
+    fields: Fields
+
+
+def traced_by_name(name: str, input_shape: tuple[int, ...]) -> TracedByName:
+    """Builds a network without values where that will do, and computes its fields."""
+    network = zoo.build(name, device="meta")
+    try:
+        return TracedByName(network, receptive_fields(network, input_shape))
+    except UnknownValue:
+        # A few networks index with tables in their buffers, which have no values on the meta device.
+        network = zoo.build(name)
+        return TracedByName(network, receptive_fields(network, input_shape))
 
 
 def _twins(model: nn.Module) -> dict[str, str]:

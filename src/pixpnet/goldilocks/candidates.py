@@ -5,13 +5,12 @@ inside the zone are worth training (`inside`). The field of a candidate is that 
 with their channels united, a share of the image from 0 to 1.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from pixpnet import zoo
 from pixpnet.fields import Field, Fields, UnknownLayer, receptive_fields
-from pixpnet.fields.errors import UnknownValue
+from pixpnet.fields.fields import traced_by_name
 from pixpnet.goldilocks.designing import Design, propose
 from pixpnet.goldilocks.errors import SearchError
 from pixpnet.model import apply_edits
@@ -145,25 +144,25 @@ def with_designs(found: Survey, target: float, progress: Callable[[int, int], No
     """
     names = tuple(dict.fromkeys(cut.backbone for cut in found.candidates))
     designs: list[Design] = []
+    cuts: list[Candidate] = []
     for done, name in enumerate(names, start=1):
         # Edits are tried on layers that run once and give one tensor.
         layers = [cut.at for cut in found.candidates if cut.backbone == name and not {"#", "["} & set(cut.at)]
-        designs += [each for each in propose(name, target, found.size, layers) if each.edits]
+        proposed = [each for each in propose(name, target, found.size, layers) if each.edits]
+        designs += proposed
+        cuts += _designed(proposed, name, found.size)
         if progress is not None:
             progress(done, len(names))
-    cuts = (_designed(design, found.size) for design in designs)
     return replace(found, candidates=(*found.candidates, *cuts), designs=tuple(designs))
 
 
-def _designed(design: Design, size: int) -> Candidate:
+def _designed(designs: Sequence[Design], backbone: str, size: int) -> Iterator[Candidate]:
     shape = (3, size, size)
-    try:
-        network = apply_edits(zoo.build(design.backbone, device="meta"), design.edits, shape)
-    except UnknownValue:  # needs the values of its tables
-        network = apply_edits(zoo.build(design.backbone), design.edits, shape)
-    cut = _candidate(design.backbone, design.at, receptive_fields(network, shape))
-    assert isinstance(cut, Candidate)  # the design was made from its rows and columns
-    return replace(cut, edits=design.edits)
+    network = traced_by_name(backbone, shape).network
+    for design in designs:
+        cut = _candidate(backbone, design.at, receptive_fields(apply_edits(network, design.edits, shape), shape))
+        assert isinstance(cut, Candidate)  # the design was made from its rows and columns
+        yield replace(cut, edits=design.edits)
 
 
 def inside(candidates: Sequence[Candidate], zone: tuple[float, float]) -> tuple[Candidate, ...]:

@@ -22,7 +22,7 @@ from torch import nn
 
 from pixpnet import zoo
 from pixpnet.fields import Fields, UnsupportedOperation, receptive_fields
-from pixpnet.fields.errors import UnknownValue
+from pixpnet.fields.fields import traced_by_name
 from pixpnet.fields.table import percent
 from pixpnet.model.edits import in_words, is_plain_convolution, is_strided, make_edits, shape_keepers
 
@@ -221,12 +221,8 @@ class _Bench:
     def __init__(self, backbone: str, size: int, at: Sequence[str]) -> None:
         self.backbone = backbone
         self._shape = (3, size, size)
-        self._network = zoo.build(backbone, device="meta")
-        try:
-            fields = receptive_fields(self._network, self._shape)
-        except UnknownValue:  # needs the values of its tables
-            self._network = zoo.build(backbone)
-            fields = receptive_fields(self._network, self._shape)
+        traced = traced_by_name(backbone, self._shape)
+        self._network, fields = traced.network, traced.fields
         self.position = {path: number for number, path in enumerate(fields)}
         modules = {path: module for path, module in self._network.named_modules() if path in self.position}
         names = at or _usual_cuts(backbone, fields)

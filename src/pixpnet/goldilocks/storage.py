@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixpnet.goldilocks.errors import SearchError
+from pixpnet.messages import first_line
 
 if TYPE_CHECKING:
     from optuna.storages import RDBStorage
@@ -94,10 +95,10 @@ def answering(address: str) -> Iterator[None]:
         yield
     except (sqlalchemy.exc.SQLAlchemyError, StorageInternalError) as error:
         cause = error.__cause__ if isinstance(error, StorageInternalError) and error.__cause__ else error
-        first = str(cause).strip().split("\n", 1)[0]
         raise SearchError(
-            f"the storage {address} cannot be used ({first}). What is finished is kept there: when the cause is gone, "
-            "the same command goes on. A damaged SQLite file has to be deleted, and the search begins anew"
+            f"the storage {address} cannot be used ({first_line(cause)}). What is finished is kept there: when "
+            "the cause is gone, the same command goes on. A damaged SQLite file has to be "
+            "deleted, and the search begins anew"
         ) from error
 
 

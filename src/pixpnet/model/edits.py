@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from pixpnet import zoo
 from pixpnet.fields import UnsupportedOperation, receptive_fields
 from pixpnet.fields.table import times
+from pixpnet.messages import first_line
 
 # Numbers in a layer for one image, a gigabyte of them: a damaged file must not take all the memory there is.
 _LARGEST_LAYER = 2**28
@@ -279,11 +280,10 @@ def _check_that_it_runs(edited: nn.Module, edits: Sequence[str], input_shape: tu
         raise
     except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
         # What a network's code raises at shapes that it was not written for.
-        first = str(error).strip().split("\n", 1)[0]
         raise EditError(
             f"with the edits {_short(', '.join(edits))} the network does not run on {times(input_shape)} "
-            f"({first}): what changes the size of one branch must change the others as well, so edit the whole block "
-            "(unstride:layer3.0, not unstride:layer3.0.conv1)"
+            f"({first_line(error)}): what changes the size of one branch must change the others as well, so edit "
+            "the whole block (unstride:layer3.0, not unstride:layer3.0.conv1)"
         ) from error
     largest = max((field.shape for field in fields.values()), key=prod)
     if prod(largest) > _LARGEST_LAYER:

@@ -9,6 +9,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from pixpnet.messages import first_line
+
 _SHOWN = 5
 # Counts batches while training; files written by other libraries often lack it, and nothing depends on it.
 _OPTIONAL = "num_batches_tracked"
@@ -40,7 +42,7 @@ def read_state(path: Path) -> dict[str, Tensor]:
     except Exception as error:  # what a damaged pickle raises is anything from IndexError to AssertionError
         raise WeightsError(
             f"{path} cannot be read as plain tensors, and nothing else is read, since a pickle can run any code: "
-            f"save a state dict, torch.save(model.state_dict(), path) ({_first_line(error)})"
+            f"save a state dict, torch.save(model.state_dict(), path) ({first_line(error)})"
         ) from error
     return _tensors_in(found, path)
 
@@ -98,7 +100,3 @@ def _some(names: list[str]) -> str:
 
 def _shape(tensor: Tensor) -> str:
     return " x ".join(map(str, tensor.shape)) or "a number"
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n", 1)[0]

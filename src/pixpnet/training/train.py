@@ -24,6 +24,7 @@ from pixpnet.config import RunConfig, TrainerOptions
 from pixpnet.data import DataOptions, DataSet, DrawnBirds, Entry, Loading, open_data, plain_loader
 from pixpnet.data.reader import CachedReader, WithoutMasks
 from pixpnet.data.scan import Progress
+from pixpnet.messages import first_line
 from pixpnet.model import PixPNet
 from pixpnet.model.build import build_backbone, build_model
 from pixpnet.model.file import backbone_in
@@ -209,8 +210,7 @@ def _refuse_if_damaged(checkpoint: Path, fitting: Fitting) -> None:
     except (OSError, RunError):
         raise
     except Exception as error:  # a damaged pickle raises nearly anything
-        first = str(error).strip().split("\n", 1)[0]
-        raise RunError(f"{checkpoint} is damaged ({first}): delete it to begin the run anew") from error
+        raise RunError(f"{checkpoint} is damaged ({first_line(error)}): delete it to begin the run anew") from error
 
 
 def _finish(fitting: Fitting, config: RunConfig, data: DataSet, device: torch.device) -> Metrics:

@@ -7,8 +7,8 @@ from matplotlib.lines import Line2D
 
 from pixpnet.metrics.bootstrap import Estimate
 from pixpnet.metrics.suite import MappingRow, Table
-from pixpnet.views.colours import BLUE, GREEN, GRID, INK, MUTED, ORANGE, PURPLE, SKY
-from pixpnet.views.slide import HEIGHT, WIDTH, Slide
+from pixpnet.views.colours import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, SKY
+from pixpnet.views.slide import HEIGHT, WIDTH, Slide, label_axes
 
 _MARGIN = 0.45
 _LEFT, _TOP, _PLOT_WIDTH, _PLOT_HEIGHT = 1.15, 1.45, 7.7, 4.95  # inches
@@ -81,13 +81,7 @@ def _plot(figure: Figure, table: Table) -> None:
         color=INK,
         bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.5},
     )
-    axes.set_xlabel("pixels put back, %", fontsize=12, color=INK)
-    axes.set_ylabel("similarity: 0 random image, 1 whole image", fontsize=12, color=INK)
-    axes.tick_params(labelsize=11, colors=INK)
-    axes.grid(color=GRID)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    label_axes(axes, "pixels put back, %", "similarity: 0 random image, 1 whole image")
 
 
 def _listing(slide: Slide, table: Table) -> None:

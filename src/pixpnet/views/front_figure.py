@@ -12,9 +12,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, NullLocator
 
 from pixpnet.goldilocks import Judged, SearchResult
-from pixpnet.views.colours import BLUE, GREEN, GRID, INK, MUTED, ORANGE, PURPLE, SKY, VERMILION
+from pixpnet.views.colours import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, SKY, VERMILION
 from pixpnet.views.labels import Rect, Spot, nearest_edge, place_labels
-from pixpnet.views.slide import HEIGHT, POINT, WIDTH, Slide
+from pixpnet.views.slide import HEIGHT, POINT, WIDTH, Slide, label_axes
 
 _MARGIN = 0.45
 _LEFT, _TOP, _PLOT_WIDTH, _PLOT_HEIGHT = 1.15, 1.5, 8.15, 5.1  # inches
@@ -116,13 +116,7 @@ def _plot(axes: Axes, result: SearchResult, cuts: Sequence[Judged], styles: dict
     bottom, top = axes.get_ylim()
     levels = MaxNLocator(nbins=8, steps=[1, 2, 5, 10]).tick_values(bottom, top)
     axes.yaxis.set_major_locator(FixedLocator([tick for tick in levels if bottom <= tick <= min(top, 100.0)]))
-    axes.set_xlabel("mean field of a cell, % of the image", fontsize=12, color=INK)
-    axes.set_ylabel("validation accuracy, %", fontsize=12, color=INK)
-    axes.tick_params(labelsize=11, colors=INK)
-    axes.grid(color=GRID)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    label_axes(axes, "mean field of a cell, % of the image", "validation accuracy, %")
 
 
 def _write_names(slide: Slide, axes: Axes, result: SearchResult, cuts: Sequence[Judged]) -> None:

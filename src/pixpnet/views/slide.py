@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float, UInt8
 from matplotlib import colormaps
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
@@ -17,7 +18,7 @@ from matplotlib.text import Text
 
 from pixpnet.box import Box
 from pixpnet.explanation.text import printable
-from pixpnet.views.colours import INK, ON_REGIONS, REGIONS
+from pixpnet.views.colours import GRID, INK, ON_REGIONS, REGIONS
 from pixpnet.views.outline import rings
 
 WIDTH, HEIGHT = 13.33, 7.5
@@ -184,6 +185,16 @@ def _printable(words: str) -> str:
 
 
 Heat = Float[np.ndarray, "height width"]
+
+
+def label_axes(axes: Axes, across: str, up: str) -> None:
+    """Axes of a plot on a slide: what they show, a quiet grid behind it, and no frame."""
+    axes.set_xlabel(across, fontsize=12, color=INK)
+    axes.set_ylabel(up, fontsize=12, color=INK)
+    axes.tick_params(labelsize=11, colors=INK)
+    axes.grid(color=GRID)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def heat_layer(heat: Heat) -> Float[np.ndarray, "height width 4"]:

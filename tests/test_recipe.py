@@ -71,6 +71,7 @@ def test_what_the_text_of_the_paper_says_beside_its_table() -> None:
     assert recipe.architecture.similarity == "reformulated"  # App. G
     assert recipe.architecture.head == "class_sum"  # Sec. 4
     assert recipe.architecture.add_on == "xavier"  # App. K
+    assert recipe.architecture.cells == "plain"
     assert recipe.losses.off_class_l1 == 0
     assert recipe.replacement.start == 4
     assert recipe.replacement.unique == "image"  # duplicates are removed
@@ -90,6 +91,7 @@ def test_what_the_text_of_the_paper_says_beside_its_table() -> None:
         ("architecture.own_weight", 1.0),
         ("architecture.other_weight", -0.5),
         ("architecture.dim", 128),
+        ("architecture.cells", "plain"),
         ("architecture.prototypes_per_class", 10),
         ("architecture.prototype_rows", 1),
         ("architecture.prototype_cols", 1),

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from pixpnet.records import ADDED_LATER
+
 
 @dataclass(frozen=True)
 class Architecture:
@@ -28,6 +30,8 @@ class Architecture:
         own_weight: first weight of a prototype for its own class, where the head has weights
         other_weight: first weight of a prototype for other classes, where the head has weights
         add_on: first weights of the convolution before the sigmoid: xavier (App. K), or kaiming as in ProtoPNet
+        cells: what the add-on gets: plain is what the backbone gives (the paper); normalised shifts and scales the
+            channels of each cell to mean 0 and variance 1, by that cell alone (not in the paper)
     """
 
     dim: int = 192
@@ -41,6 +45,7 @@ class Architecture:
     own_weight: float = 1.0
     other_weight: float = -0.5
     add_on: Literal["xavier", "kaiming"] = "xavier"
+    cells: Literal["plain", "normalised"] = field(default="plain", metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         _positive(self, "dim", "prototypes_per_class", "prototype_rows", "prototype_cols", "epsilon")
@@ -195,11 +200,13 @@ PROTOPNET = Recipe(
     Replacement(start=10, every=10, unique="none", assignment="nearest_first", head_epochs=20),
 )
 
-# For a laptop and a few hundred images, with a backbone that was trained before. Small batches make many steps of few
-# images; the backbone learns slowly, so that it does not learn the images by heart. From the middle on, prototypes are
-# replaced after every epoch: the network learns with patches in place, and the last replacement, at rates near 0,
-# moves next to nothing (ARCHITECTURE.md has the measurements).
+# For a laptop and a few hundred images, with a backbone that was trained before. Each cell is normalised by itself, so
+# that prototypes tell patterns apart and not contrasts. Small batches make many steps of few images; the backbone
+# learns slowly, so that it does not learn the images by heart. From the middle on, prototypes are replaced after every
+# epoch: the network learns with patches in place, and the last replacement, at rates near 0, moves next to nothing
+# (ARCHITECTURE.md has the measurements).
 LAPTOP = Recipe(
+    Architecture(cells="normalised"),
     losses=Losses(cluster_weight=0.8, separation_weight=0.08),
     optimisation=Optimisation(epochs=12, warm_up_epochs=2, batch_size=32, views=3, rise=1.0),
     replacement=Replacement(start=6, every=1),

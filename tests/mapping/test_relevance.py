@@ -75,11 +75,13 @@ def test_relevance_is_finite_and_never_negative(name: str) -> None:
 @pytest.mark.parametrize("distance", ["cosine", "squared_l2"])
 @pytest.mark.parametrize("similarity", ["reformulated", "original"])
 @pytest.mark.parametrize("kernel", [(1, 1), (2, 3)])
-def test_every_distance_similarity_and_prototype_size_conserves(
-    distance: str, similarity: str, kernel: tuple[int, int]
+@pytest.mark.parametrize("cells", ["plain", "normalised"])
+def test_every_distance_similarity_prototype_size_and_add_on_conserves(
+    distance: str, similarity: str, kernel: tuple[int, int], cells: str
 ) -> None:
     rows, cols = kernel
     how = {"distance": distance, "similarity": similarity, "prototype_rows": rows, "prototype_cols": cols}
+    how |= {"cells": cells}
     model = build("small-21", "", biased=False, **how)
     about = scene(model, picture(), [0, 2])
     found = prp(about)

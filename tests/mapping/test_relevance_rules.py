@@ -24,6 +24,7 @@ from pixpnet.mapping.relevance.shares import SHARES
 from pixpnet.mapping.relevance.tape import record
 from pixpnet.mapping.scene import scene
 from pixpnet.model import PixPNet
+from pixpnet.model.add_on import NormalisedCells
 from pixpnet.model.similarities import SIMILARITIES
 from pixpnet.recipe import Architecture
 from tests.mapping.networks import PREPROCESSING, around, picture, randomise
@@ -148,7 +149,8 @@ def _layers(draw: st.DrawFn) -> nn.Module:
     groups = draw(st.sampled_from([1, 3]))
     kernel, stride, dilation = (draw(st.tuples(*[st.integers(1, top)] * 2)) for top in (3, 3, 2))
     padding = draw(st.tuples(st.integers(0, 2), st.integers(0, 2)))
-    kind = draw(st.sampled_from(["convolution", "average", "maximum", "adaptive", "mean", "norm", "interpolate"]))
+    kinds = ("convolution", "average", "maximum", "adaptive", "mean", "norm", "cells", "interpolate")
+    kind = draw(st.sampled_from(kinds))
     if kind == "convolution":
         return nn.Conv2d(3, 6, kernel, stride, padding, dilation, groups, bias=draw(st.booleans()))
     if kind == "average":
@@ -162,6 +164,8 @@ def _layers(draw: st.DrawFn) -> nn.Module:
         return nn.AdaptiveAvgPool2d(draw(st.tuples(st.integers(1, 9), st.integers(1, 9))))
     if kind == "norm":
         return nn.BatchNorm2d(3)
+    if kind == "cells":
+        return NormalisedCells()
     if kind == "interpolate":
         return nn.Upsample(scale_factor=2, mode=draw(st.sampled_from(["nearest", "bilinear"])))
     return nn.AdaptiveAvgPool2d(1)
@@ -210,3 +214,20 @@ def test_a_sum_with_a_tensor_of_fewer_axes_gathers_what_came_to_its_copies() -> 
     relevance = torch.rand(2, *tape.result.shape)
     found = propagate(tape, relevance, PixelBox(tape, PREPROCESSING))
     torch.testing.assert_close(found.sum(dim=(1, 2, 3, 4)), relevance.sum(dim=(1, 2, 3, 4)))
+
+
+def test_normalised_cells_keep_relevance_in_the_cell_by_hand() -> None:
+    """Channels 3, 1 and 2 have the mean 2: of the three differences one is above 0, one below, one is 0."""
+    tape = record(lambda images: NormalisedCells()(images.abs()), torch.tensor([3.0, 1.0, 2.0]).reshape(1, 3, 1, 1))
+    found = [
+        propagate(tape, relevance.reshape(1, 1, 3, 1, 1), PixelBox(tape, PREPROCESSING)).flatten()
+        for relevance in torch.eye(3)
+    ]
+    # x - mean: 3 > 0 and -2 < 0, so x alone has a positive part, and has it all; so have 1 and 2.
+    for number, relevance in enumerate(found):
+        torch.testing.assert_close(relevance, torch.eye(3)[number])
+    # A channel that is 0 gives nothing; what it gets belongs to those that made the mean: 3/4 and 1/4.
+    tape = record(lambda images: NormalisedCells()(images.abs()), torch.tensor([3.0, 1.0, 0.0]).reshape(1, 3, 1, 1))
+    only_last = torch.tensor([0.0, 0.0, 1.0]).reshape(1, 1, 3, 1, 1)
+    shared = propagate(tape, only_last, PixelBox(tape, PREPROCESSING)).flatten()
+    torch.testing.assert_close(shared, torch.tensor([0.75, 0.25, 0.0]))

@@ -78,8 +78,10 @@ def test_whole_passes_see_the_images_that_are_painted_pixel_by_pixel() -> None:
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("how", [{"prototype_rows": 2, "prototype_cols": 3}, {"distance": "squared_l2"}])
-def test_other_prototypes_and_distances(how: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    "how", [{"prototype_rows": 2, "prototype_cols": 3}, {"distance": "squared_l2"}, {"cells": "normalised"}]
+)
+def test_other_prototypes_distances_and_add_ons(how: dict[str, object]) -> None:
     network = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2))
     assert_equals_the_network(network_of(network, SIZE, **how).double(), 7, 0, steps=50, tolerance=1e-9)
 

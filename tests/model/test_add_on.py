@@ -7,16 +7,16 @@ import torch
 from torch import nn
 
 from pixpnet.fields import receptive_fields
-from pixpnet.model.add_on import build_add_on
+from pixpnet.model.add_on import NormalisedCells, build_add_on
 from pixpnet.recipe import Architecture
 
 CHANNELS, DIM = 96, 192
 
 
-def seeded(kind: str) -> nn.Sequential:
+def seeded(kind: str, cells: str = "plain") -> nn.Sequential:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return build_add_on(CHANNELS, Architecture(dim=DIM, add_on=kind))  # type: ignore[arg-type]
+        return build_add_on(CHANNELS, Architecture(dim=DIM, add_on=kind, cells=cells))  # type: ignore[arg-type]
 
 
 def test_it_is_two_1x1_convolutions_a_relu_and_a_sigmoid_without_batch_norm() -> None:
@@ -56,8 +56,46 @@ def test_it_computes_what_its_parts_say() -> None:
     torch.testing.assert_close(add_on(images), expected)
 
 
-def test_a_cell_of_it_sees_its_own_cell_only() -> None:
-    field = receptive_fields(seeded("xavier"), (CHANNELS, 5, 6))[""]
+@pytest.mark.parametrize("cells", ["plain", "normalised"])
+def test_a_cell_of_it_sees_its_own_cell_only(cells: str) -> None:
+    field = receptive_fields(seeded("xavier", cells), (CHANNELS, 5, 6))[""]
     assert [field.boxes(row, col) for row in range(5) for col in range(6)] == [
         [(row, col, row + 1, col + 1)] for row in range(5) for col in range(6)
     ]
+
+
+def test_each_cell_is_normalised_by_itself_as_torch_normalises_a_row() -> None:
+    cells = 7 * torch.randn(2, CHANNELS, 3, 4, generator=torch.Generator().manual_seed(0)) + 3
+    rows = cells.permute(0, 2, 3, 1).reshape(-1, CHANNELS)
+    expected = nn.functional.layer_norm(rows, (CHANNELS,)).reshape(2, 3, 4, CHANNELS).permute(0, 3, 1, 2)
+    torch.testing.assert_close(NormalisedCells()(cells), expected)
+
+
+def test_normalising_changes_neither_the_first_weights_nor_their_names() -> None:
+    plain, normalised = (seeded("xavier", cells).state_dict() for cells in ("plain", "normalised"))
+    assert list(plain) == list(normalised)
+    assert all(torch.equal(plain[name], normalised[name]) for name in plain)
+
+
+def test_the_add_on_reads_normalised_cells() -> None:
+    plain, normalised = (seeded("xavier", cells) for cells in ("plain", "normalised"))
+    cells = torch.rand(1, CHANNELS, 3, 4, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(normalised(cells), plain(NormalisedCells()(cells)))
+    assert not torch.allclose(normalised(cells), plain(cells))
+
+
+@pytest.mark.parametrize("value", [0.0, 5.0])
+def test_a_cell_whose_channels_are_all_alike_is_0_with_a_finite_gradient(value: float) -> None:
+    cells = torch.full((1, CHANNELS, 1, 1), value, requires_grad=True)
+    found = NormalisedCells()(cells)
+    found.square().sum().backward()  # type: ignore[no-untyped-call]
+    assert found.abs().max() < 1e-3
+    assert cells.grad is not None
+    assert cells.grad.isfinite().all()
+
+
+def test_large_cells_in_half_precision_are_normalised_in_single_precision() -> None:
+    cells = 200 * torch.rand(1, CHANNELS, 2, 2, generator=torch.Generator().manual_seed(0)).bfloat16()
+    found = NormalisedCells()(cells)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found, NormalisedCells()(cells.double()).float())

@@ -90,6 +90,7 @@ def little_memory() -> Iterator[None]:
         {"head": "linear", "own_weight": 2.0, "other_weight": -0.25},
         {"head": "frozen", "distance": "squared_l2", "similarity": "original", "epsilon": 1e-4, "add_on": "kaiming"},
         {"head": "own_class", "prototype_rows": 2, "prototype_cols": 3},
+        {"cells": "normalised"},
     ],
 )
 def test_a_model_that_was_saved_answers_bit_by_bit_the_same(
@@ -111,6 +112,14 @@ def test_a_model_that_was_saved_answers_bit_by_bit_the_same(
     assert torch.equal(loaded.head.weights(), model.head.weights())
     for parameter, other in zip(model.parameters(), loaded.parameters(), strict=True):
         assert parameter.requires_grad == other.requires_grad
+
+
+def test_a_file_from_before_cells_could_be_normalised_has_plain_ones(
+    saved: Path, tmp_path: Path, images: Tensor
+) -> None:
+    older = PixPNet.load(with_card(saved, tmp_path, lambda card: card["architecture"].pop("cells")))
+    assert older.architecture.cells == "plain"
+    assert torch.equal(older(images).logits, PixPNet.load(saved)(images).logits)
 
 
 def test_what_a_model_remembers_of_itself_comes_back(model: PixPNet, tmp_path: Path) -> None:

@@ -1,8 +1,33 @@
 """The add-on layers f_add: from the backbone's channels to embeddings (Sec. 2, App. K)."""
 
-from torch import nn
+from collections import OrderedDict
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from pixpnet.recipe import Architecture
+
+# Keeps a cell finite whose channels are all alike (all 0 behind a ReLU, say); it becomes 0.
+_SMALLEST_VARIANCE = 1e-5
+
+
+class NormalisedCells(nn.Module):
+    """Shifts and scales the channels of each cell to mean 0 and variance 1, by that cell alone.
+
+    What a cell shows is then in the *pattern* of its channels; how strongly the backbone answered (contrast, and with
+    networks without batch norm a factor of a hundred between cells) no longer is. A cell still sees what it saw.
+
+    >>> cells = torch.rand(1, 8, 2, 3)
+    >>> torch.allclose(NormalisedCells()(cells), NormalisedCells()(100 * cells + 1), atol=1e-3)
+    True
+    """
+
+    def forward(self, cells: Float[Tensor, "batch channels rows cols"]) -> Float[Tensor, "batch channels rows cols"]:
+        """The cells, normalised; in float32 or better whatever the precision around it."""
+        exact = cells.to(torch.promote_types(cells.dtype, torch.float32))
+        centred = exact - exact.mean(dim=1, keepdim=True)
+        return centred * (centred.square().mean(dim=1, keepdim=True) + _SMALLEST_VARIANCE).rsqrt()
 
 
 def build_add_on(channels: int, architecture: Architecture) -> nn.Sequential:
@@ -10,6 +35,8 @@ def build_add_on(channels: int, architecture: Architecture) -> nn.Sequential:
 
     >>> [type(layer).__name__ for layer in build_add_on(8, Architecture())]
     ['Conv2d', 'ReLU', 'Conv2d', 'Sigmoid']
+    >>> [type(layer).__name__ for layer in build_add_on(8, Architecture(cells="normalised"))]
+    ['NormalisedCells', 'Conv2d', 'ReLU', 'Conv2d', 'Sigmoid']
     """
     first = nn.Conv2d(channels, architecture.dim, kernel_size=1)
     second = nn.Conv2d(architecture.dim, architecture.dim, kernel_size=1)
@@ -22,4 +49,8 @@ def build_add_on(channels: int, architecture: Architecture) -> nn.Sequential:
     for layer in (first, second):
         assert layer.bias is not None
         nn.init.zeros_(layer.bias)
-    return nn.Sequential(first, nn.ReLU(), second, nn.Sigmoid())
+    layers = nn.Sequential(first, nn.ReLU(), second, nn.Sigmoid())
+    if architecture.cells == "plain":
+        return layers
+    # Beside the numbers, so that weights have the same names in files of both kinds.
+    return nn.Sequential(OrderedDict([("normalised", NormalisedCells()), *layers.named_children()]))

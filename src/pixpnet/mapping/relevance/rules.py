@@ -7,7 +7,7 @@ operation's results and gives that of its inputs; where a tensor is read several
 |---|---|
 | convolution | z+: shares by positive contributions, or by negative ones where there are no others |
 | convolution that reads pixels | zB: shares by contributions beyond the least possible one |
-| sum of tensors, average, mean, interpolation | z+, as a convolution with those weights |
+| sum or difference of tensors, average, mean, interpolation | z+, as a convolution with those weights |
 | maximum over a window | all to the largest |
 | batch norm | all to its input; a convolution before it is taken with the sign of its scale, as if the two were one |
 | any function of one element | all to its input |
@@ -143,13 +143,16 @@ def _gathered(relevance: Tensor, shape: torch.Size) -> Tensor:
     return relevance.sum_to_size(len(relevance), *shape)
 
 
-@_rule(aten.add)
+@_rule(aten.add, aten.sub)
 def _sum(passage: _Passage, relevances: Relevances) -> Relevances:
     if len(passage.step.inputs) == 1:
         return _to_the_only_input(passage, relevances)
     (relevance,) = relevances
     assert relevance is not None
-    one, other = passage["self"].value, passage["other"].value * passage.step.arguments.get("alpha", 1)
+    factor = passage.step.arguments.get("alpha", 1)
+    if passage.step.operation.overloadpacket is aten.sub:
+        factor = -factor
+    one, other = passage["self"].value, passage["other"].value * factor
     # Where neither is positive both are negative, and their parts of the sum are positive again.
     negative = (one <= 0) & (other <= 0)
     one, other = (torch.where(negative, -part, part.clamp_min(0)) for part in (one, other))

@@ -60,12 +60,16 @@ def layers_of(operation: Operation, inputs: Sequence[Probe]) -> tuple[Layer, ...
 
 
 def _pointwise(operation: Operation, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
-    """Whatever torch says computes each number from the numbers in the same place."""
+    """Whatever torch says computes each number from those in the same place, or from one number for all channels."""
     constants = [each for each in operation.arguments if isinstance(each, Tensor) and each.dim() > 0]
-    if constants or any(probe.shape != operation.shape for probe in inputs):
+    if constants or not all(_fits(probe.shape, operation.shape) for probe in inputs):
         raise NoIncrementalRule(f"no rule for {operation.function} of tensors of different shapes")
     channels, rows, cols = operation.shape
     return (Rowwise(rows * cols, channels, operation, len(inputs)),)
+
+
+def _fits(given: tuple[int, int, int], result: tuple[int, int, int]) -> bool:
+    return given[1:] == result[1:] and given[0] in (1, result[0])
 
 
 def _convolution(operation: Operation, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
@@ -113,6 +117,14 @@ def _average_pool(operation: Operation, inputs: Sequence[Probe]) -> tuple[Layer,
     return (AveragePool(window, operation.shape[0], divisors.to(inputs[0].versions.keys.device)),)
 
 
+def _mean(operation: Operation, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
+    dims, keep = [*operation.arguments[1:], False][:2]
+    if dims not in ([1], [-3]) or not keep:
+        raise NoIncrementalRule("no rule for a mean that is not that of each cell over its channels")
+    _, rows, cols = operation.shape
+    return (Rowwise(rows * cols, 1, lambda values: values.mean(dim=1, keepdim=True)),)
+
+
 def _concatenation(operation: Operation, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
     dim = operation.arguments[1] if len(operation.arguments) > 1 else 0
     if dim not in (1, -3) or not all(isinstance(each, Input) for each in operation.arguments[0]):
@@ -127,6 +139,7 @@ RULES: Mapping[Any, Rule] = {
     aten._native_batch_norm_legit_no_training.default: _batch_norm,
     aten.max_pool2d_with_indices.default: _max_pool,
     aten.avg_pool2d.default: _average_pool,
+    aten.mean.dim: _mean,
     aten.cat.default: _concatenation,
 }
 

@@ -12,7 +12,7 @@ from pixpnet.cli import main
 
 
 def run(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "pixpnet.cli", *words], capture_output=True, text=True, cwd=cwd)
+    return subprocess.run([sys.executable, "-m", "pixpnet", *words], capture_output=True, text=True, cwd=cwd)
 
 
 @pytest.mark.parametrize(

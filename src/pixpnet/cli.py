@@ -180,7 +180,3 @@ def _version() -> str:
     from importlib.metadata import version
 
     return version("pixpnet")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -55,7 +55,7 @@ def test_a_run_with_two_processes_ends_with_a_model_and_one_of_them_writes(train
     words += ["--trainer.accelerator", "cpu", "--trainer.devices", "2", "--optimisation.epochs", "2"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
     done = subprocess.run(
-        [sys.executable, "-m", "pixpnet.cli", *words], capture_output=True, text=True, env=environment, timeout=200
+        [sys.executable, "-m", "pixpnet", *words], capture_output=True, text=True, env=environment, timeout=200
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("test accuracy") == 1

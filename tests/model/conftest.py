@@ -1,6 +1,9 @@
-"""A small model that is built once, and copies of it."""
+"""A small model that is built once, copies of it, its file, and little memory to load one in."""
 
 import copy
+import resource
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -56,3 +59,23 @@ def model(squeezed: Backbone) -> PixPNet:
 @pytest.fixture
 def images() -> torch.Tensor:
     return torch.randn(2, 3, SIZE, SIZE, generator=torch.Generator().manual_seed(5))
+
+
+@pytest.fixture(scope="session")
+def saved(squeezed: Backbone, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A good file, its folder holding nothing else; tests change copies."""
+    model = small_model(squeezed, head="linear")
+    model.origins = origins_of(model)
+    path = tmp_path_factory.mktemp("saved") / "model.safetensors"
+    model.save(path)
+    return path
+
+
+@pytest.fixture
+def little_memory() -> Iterator[None]:
+    """Two gigabytes more than now, and not a byte further."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 2 * 2**30, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, before)

@@ -1,5 +1,6 @@
 """Pictures are drawn and a network is trained once for all tests."""
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,3 +34,12 @@ def trained(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained
     metrics = train(config, path)
     assert metrics is not None
     return Trained(path, config, metrics)
+
+
+@pytest.fixture
+def unfinished(trained: Trained, tmp_path: Path) -> Path:
+    """A copy of the run to which only the figures are missing."""
+    out = tmp_path / "run"
+    shutil.copytree(trained.path, out)
+    (out / "metrics.json").unlink()
+    return out

@@ -17,7 +17,7 @@ from pixpnet.recipe import Architecture, Losses, Optimisation, Replacement
 from pixpnet.training import fitting, train
 from pixpnet.training.fitting import Fitting
 from tests.training.material import in_child, small_config
-from tests.training.test_interruption import same
+from tests.training.sameness import same
 
 State = dict[str, torch.Tensor]
 

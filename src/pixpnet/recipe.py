@@ -215,7 +215,7 @@ LAPTOP = Recipe(
 # For the small backbone and thousands of small pictures. The embeddings of a random backbone all point the same way, so
 # prototypes have nothing to tell apart; a few epochs of plain classification give them something.
 SCRATCH = Recipe(
-    Architecture(dim=128),
+    Architecture(dim=128, cells="normalised"),
     Losses(cluster_weight=0.8, separation_weight=0.08),
     Optimisation(epochs=11, pretraining_epochs=3, warm_up_epochs=0, backbone_rate=3e-3, weight_decay=5e-4, rise=1.0),
     Replacement(start=5, every=3),

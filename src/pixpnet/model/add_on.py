@@ -15,8 +15,8 @@ _SMALLEST_VARIANCE = 1e-5
 class NormalisedCells(nn.Module):
     """Shifts and scales the channels of each cell to mean 0 and variance 1, by that cell alone.
 
-    What a cell shows is then in the *pattern* of its channels; how strongly the backbone answered (contrast, and with
-    networks without batch norm a factor of a hundred between cells) no longer is. A cell still sees what it saw.
+    What a cell shows is then in the *pattern* of its channels, and no longer in how strongly the backbone answered,
+    which differs two- to threefold between the cells of one photograph. A cell still sees what it saw.
 
     >>> cells = torch.rand(1, 8, 2, 3)
     >>> torch.allclose(NormalisedCells()(cells), NormalisedCells()(100 * cells + 1), atol=1e-3)

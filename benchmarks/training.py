@@ -23,13 +23,14 @@ from pixpnet import zoo
 from pixpnet.data import Batch, Entry, Preprocessing
 from pixpnet.goldilocks.pooled import PooledLinear
 from pixpnet.model import Backbone, PixPNet
-from pixpnet.recipe import Architecture, Losses, Replacement
+from pixpnet.recipe import RECIPES, Architecture, Replacement
 from pixpnet.training import judge, replace_prototypes
 from pixpnet.training.losses import loss_of
 from side_by_side import ratios
 
 STEP_LIMIT, REPLACEMENT_LIMIT = 1.03, 1.05
-LOSSES = Losses(cluster_weight=0.8, separation_weight=0.08)
+LOSSES = RECIPES["laptop"].losses
+PLAIN = RECIPES["pixpnet"].architecture
 
 
 def backbone(size: int) -> Backbone:
@@ -38,10 +39,10 @@ def backbone(size: int) -> Backbone:
     return Backbone(zoo.build("resnet18"), "layer3", (size, size))
 
 
-def prototypes(classes: int, size: int) -> PixPNet:
+def prototypes(classes: int, size: int, how: Architecture) -> PixPNet:
     """Ten prototypes for each class."""
     names = [str(label) for label in range(classes)]
-    return PixPNet(backbone(size), Architecture(), names, Preprocessing().scaled_to(size))
+    return PixPNet(backbone(size), how, names, Preprocessing().scaled_to(size))
 
 
 def stepper(model: nn.Module, batch: int, size: int, classes: int) -> Callable[[], None]:
@@ -83,12 +84,14 @@ def _batch(number: int, batch: int, size: int, labels: Iterator[int]) -> Batch:
 
 
 def steps_table(size: int, batch: int, rounds: int) -> float:
-    """Prints the cost of a step for 120 and for 2000 prototypes; returns the first."""
+    """Prints the cost of a step for 120 and for 2000 prototypes; returns that for 120 as `laptop` has them."""
+    laptop = RECIPES["laptop"].architecture
     found = ratios(
         {
             "linear classifier": stepper(PooledLinear(backbone(size), 12), batch, size, 12),
-            "120 prototypes": stepper(prototypes(12, size), batch, size, 12),
-            "2000 prototypes": stepper(prototypes(200, size), batch, size, 200),
+            "120, plain cells": stepper(prototypes(12, size, PLAIN), batch, size, 12),
+            "120 prototypes": stepper(prototypes(12, size, laptop), batch, size, 12),
+            "2000 prototypes": stepper(prototypes(200, size, laptop), batch, size, 200),
         },
         rounds,
     )
@@ -99,7 +102,7 @@ def steps_table(size: int, batch: int, rounds: int) -> float:
 
 def replacement_table(size: int, batch: int, rounds: int, classes: int) -> float:
     """Prints the cost of a replacement pass against a plain evaluation pass."""
-    model = prototypes(classes, size).eval()
+    model = prototypes(classes, size, RECIPES["laptop"].architecture).eval()
     images = batches(6, batch, size, classes)
     entries = [
         Entry(id_, int(label), "train") for each in images for id_, label in zip(each.ids, each.labels, strict=True)

@@ -171,3 +171,13 @@ def test_the_demo_runs_and_leaves_its_pictures(
     # A second time it says what is there instead of training anew.
     assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
     assert "is there already" in capsys.readouterr().out
+
+
+def test_a_reader_who_has_seen_enough_ends_it_without_a_word() -> None:
+    command = [sys.executable, "-m", "pixpnet", "fields", "vgg11", "--size", "64", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
+        assert started.stdout is not None
+        assert started.stderr is not None
+        started.stdout.close()
+        assert started.stderr.read() == b""
+    assert started.returncode == 141

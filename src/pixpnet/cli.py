@@ -1,5 +1,7 @@
 """The command line: ``pixpnet COMMAND``. Each command lives in its own file in ``commands``."""
 
+import os
+import signal
 import sys
 import warnings
 from argparse import SUPPRESS, Action
@@ -127,7 +129,7 @@ def _add_commands(parser: ArgumentParser, commands: Mapping[str, Command | Mappi
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code: 0 done, 1 failed, 2 wrong usage."""
+    """Runs one command and returns its exit code: 0 done, 1 failed, 2 wrong usage, above 128 stopped by a signal."""
     words = sys.argv[1:] if argv is None else argv
     named = COMMANDS.get(words[0]) if words else None
     if isinstance(named, Command):
@@ -140,10 +142,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _say_warning
-            return command.run(args)
+            code = command.run(args)
+            sys.stdout.flush()
+            return code
     except KeyboardInterrupt:
         sys.stderr.write("\nstopped\n")
-        return 130
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        # Whoever reads (head, less) has seen enough. What is still to be flushed at exit has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
     except (ValueError, LookupError, RuntimeError, OSError) as error:
         # What a person can mend: the message says how. Anything else is a bug and keeps its traceback.
         notes = getattr(error, "__notes__", [])

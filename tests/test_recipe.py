@@ -117,6 +117,11 @@ def test_the_protopnet_recipe_has_the_published_coefficients(path: str, value: o
     assert at(RECIPES["protopnet"], path) == value
 
 
+@pytest.mark.parametrize("name", ["laptop", "scratch"])
+def test_the_recipes_for_small_budgets_normalise_cells(name: str) -> None:
+    assert RECIPES[name].architecture.cells == "normalised"
+
+
 def test_the_defaults_of_every_record_are_the_papers() -> None:
     # But for the assignment of patches, whose better way is the default.
     assert replace(Recipe(), replacement=replace(Replacement(), assignment="nearest_first")) == RECIPES["pixpnet"]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pixpnet.box import Box
 from pixpnet.config import RunConfig, TrainerOptions
 from pixpnet.recipe import Architecture, Losses, Optimisation, Recipe, Replacement
-from pixpnet.records import BadRecord, from_plain, to_plain
+from pixpnet.records import ADDED_LATER, BadRecord, from_plain, to_plain
 
 
 @dataclass(frozen=True)
@@ -226,3 +226,14 @@ def test_every_configuration_comes_back_from_json_and_yaml(making: "partial[RunC
     config = made(making)
     assert from_plain(RunConfig, json.loads(json.dumps(to_plain(config)))) == config
     assert from_plain(RunConfig, yaml.safe_load(yaml.safe_dump(to_plain(config)))) == config
+
+
+def test_for_all_versions_only_what_was_added_later_and_says_nothing_is_left_out() -> None:
+    @dataclass(frozen=True)
+    class Grown:
+        old: int = 1
+        new: int = field(default=2, metadata=ADDED_LATER)
+
+    assert to_plain((Grown(), Grown(1, 3)), for_all=True) == [{"old": 1}, {"old": 1, "new": 3}]
+    assert to_plain(Grown()) == {"old": 1, "new": 2}
+    assert from_plain(Grown, {"old": 1}) == Grown()

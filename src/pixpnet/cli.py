@@ -188,3 +188,7 @@ def _version() -> str:
     from importlib.metadata import version
 
     return version("pixpnet")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -22,19 +22,28 @@ class BadRecord(ValueError):
     """Plain values that are no such record; the message says which field, what came and what was expected."""
 
 
-def to_plain(value: object) -> Any:
+def to_plain(value: object, for_all: bool = False) -> Any:
     """The record as dictionaries, lists, strings and numbers.
+
+    Args:
+        value: a record, or anything that fields may hold.
+        for_all: leave out fields that were added later and have their default, so that earlier versions read it too.
 
     >>> from pixpnet.box import Box
     >>> to_plain({"box": Box(0, 0, 2, 2)})
     {'box': [0, 0, 2, 2]}
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        held = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        if for_all:
+            later = [field for field in dataclasses.fields(value) if field.metadata.get("added later")]
+            unknown = {field.name for field in later if held[field.name] == field.default}
+            held = {name: item for name, item in held.items() if name not in unknown}
+        return to_plain(held, for_all)
     if isinstance(value, Mapping):
-        return {str(key): to_plain(item) for key, item in value.items()}
+        return {str(key): to_plain(item, for_all) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [to_plain(item) for item in value]
+        return [to_plain(item, for_all) for item in value]
     return value
 
 

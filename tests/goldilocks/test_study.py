@@ -13,6 +13,7 @@ from pixpnet.goldilocks import Candidate, SearchError
 from pixpnet.goldilocks.bench import Outcome
 from pixpnet.goldilocks.settings import Settings
 from pixpnet.goldilocks.study import Study
+from pixpnet.recipe import RECIPES, Losses
 from tests.goldilocks.material import SETTINGS, candidate
 
 CUTS = {f"cut {place}": candidate(place, "small-21" if place < 3 else "small-29") for place in (1, 2, 3, 4)}
@@ -237,6 +238,16 @@ def test_where_the_images_lie_does_not_make_another_study() -> None:
     assert replace(SETTINGS, data="folder:elsewhere").digest == SETTINGS.digest
     for change in ({"images": "x"}, {"method": "probe"}, {"size": 64}, {"epochs": 2}, {"seed": 1}, {"views": 2}):
         assert replace(SETTINGS, **change).digest != SETTINGS.digest
+
+
+def test_another_recipe_makes_another_study_of_whole_trainings_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = [replace(SETTINGS, method=method) for method in ("pixpnet", "probe")]
+    before = [settings.digest for settings in both]
+    changed = replace(RECIPES["laptop"], losses=Losses(cluster_weight=0.5))
+    monkeypatch.setattr("pixpnet.goldilocks.settings.RECIPES", {**RECIPES, "laptop": changed})
+    whole, probe = (settings.digest for settings in both)
+    assert whole != before[0]
+    assert probe == before[1]
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,10 @@ from pixpnet.model.similarities import SIMILARITIES
 from pixpnet.recipe import Architecture
 from tests.mapping.networks import PREPROCESSING, around, picture, randomise
 
+# Black and white, as the network gets them: for each end a row of colours.
+PREPROCESSING_ENDS = torch.tensor(
+    [[(end - m) / s for m, s in zip(PREPROCESSING.mean, PREPROCESSING.std, strict=True)] for end in (0, 1)]
+)
 PLAIN = Preprocessing(shortest_side=None, crop=2, size=2, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
 
 
@@ -231,3 +235,41 @@ def test_normalised_cells_keep_relevance_in_the_cell_by_hand() -> None:
     only_last = torch.tensor([0.0, 0.0, 1.0]).reshape(1, 1, 3, 1, 1)
     shared = propagate(tape, only_last, PixelBox(tape, PREPROCESSING)).flatten()
     torch.testing.assert_close(shared, torch.tensor([0.75, 0.25, 0.0]))
+
+
+@pytest.mark.parametrize("reduce", [lambda x: x.mean(dim=1, keepdim=True), lambda x: x.mean(dim=(1, 2, 3))])
+def test_a_negative_mean_is_shared_by_what_made_it_negative(reduce: Callable[[Tensor], Tensor]) -> None:
+    tape = record(lambda images: reduce(images.clone()), torch.tensor([1.0, -5.0, -1.0]).reshape(1, 3, 1, 1))
+    found = propagate(tape, torch.ones(1, *tape.result.shape), PixelBox(tape, PREPROCESSING))
+    torch.testing.assert_close(found.flatten(), torch.tensor([0.0, 5 / 6, 1 / 6]))
+
+
+@pytest.mark.parametrize(
+    "mix",
+    [
+        lambda images: images[:, :1] - images[:, 1:2],
+        lambda images: torch.add(images[:, :1], images[:, 1:2], alpha=-1),
+        lambda images: images[:, :1] * images[:, 1:2].mean(dim=(2, 3), keepdim=True),
+        lambda images: images - images.mean(dim=1, keepdim=True),
+        lambda images: images * images.mean(dim=1, keepdim=True),
+        lambda images: 2 * (images - images),
+    ],
+)
+def test_a_first_layer_that_reads_mixed_colours_gives_back_what_it_gets(mix: Callable[[Tensor], Tensor]) -> None:
+    image = picture()[None]
+    layer = nn.Conv2d(mix(image).shape[1], 4, 3, bias=False)
+    tape = record(lambda images: layer(mix(images)).relu(), image)
+    relevance = torch.rand(2, *tape.result.shape) * tape.result.value
+    found = propagate(tape, relevance, PixelBox(tape, PREPROCESSING))
+    assert (found >= 0).all()
+    torch.testing.assert_close(found.sum(dim=(1, 2, 3, 4)), relevance.sum(dim=(1, 2, 3, 4)), rtol=1e-4, atol=1e-6)
+
+
+def test_the_bounds_of_mixed_colours_hold_every_value_that_they_can_have() -> None:
+    images = PREPROCESSING_ENDS[torch.randint(2, (200, 3, 1, 1)), torch.arange(3)[None, :, None, None]]
+    tape = record(lambda images: torch.sub(2 * images[:, :1], images[:, 1:2], alpha=3), images[:1])
+    bounds = PixelBox(tape, PREPROCESSING).bounds(tape.result)
+    assert bounds is not None
+    values = 2 * images[:, :1] - 3 * images[:, 1:2]
+    torch.testing.assert_close(bounds.low.flatten(), values.amin().reshape(1))
+    torch.testing.assert_close(bounds.high.flatten(), values.amax().reshape(1))

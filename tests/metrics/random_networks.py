@@ -4,6 +4,8 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from pixpnet.model.add_on import NormalisedCells
+
 
 class Residual(nn.Module):
     """Adds a shortcut, in place, as ResNet does."""
@@ -40,6 +42,17 @@ class Gate(nn.Module):
         return x * torch.sigmoid(self.conv(x))
 
 
+class OneForAllChannels(nn.Module):
+    """A product with a single map."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(channels, 1, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.conv(x).sigmoid() * x
+
+
 def norm(channels: int) -> nn.BatchNorm2d:
     """Batch norm with statistics that are not those of a new one."""
     made = nn.BatchNorm2d(channels)
@@ -74,6 +87,8 @@ def stack(draw: st.DrawFn, largest: int) -> nn.Sequential:
             "halving",
             "branches",
             "gate",
+            "one for all",
+            "cells",
             "other",
         ]
         kind = draw(st.sampled_from(kinds))
@@ -115,6 +130,10 @@ def stack(draw: st.DrawFn, largest: int) -> nn.Sequential:
             channels += 2 * wider
         elif kind == "gate":
             steps.append(Gate(channels))
+        elif kind == "one for all":
+            steps.append(OneForAllChannels(channels))
+        elif kind == "cells":
+            steps.append(NormalisedCells())
         else:
             steps.append(
                 draw(st.sampled_from([nn.SiLU(), nn.Dropout(), nn.Hardtanh(-0.5, 0.5), nn.LeakyReLU(inplace=True)]))

@@ -1,5 +1,6 @@
 """The incremental evaluation against the network itself, on whole maps."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -151,9 +152,25 @@ class Noticing(nn.Module):
         return x * (1.0 + abs(x.detach().flatten().tolist()[0]))
 
 
+class Formula(nn.Module):
+    """A step of one's own."""
+
+    def __init__(self, compute: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.compute = compute
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.compute(x)
+
+
 @pytest.mark.parametrize(
     ("network", "why"),
     [
+        (Formula(lambda x: x - x.mean(dim=(2, 3), keepdim=True)), "mean"),
+        (Formula(lambda x: x - x.mean(dim=(1, 2), keepdim=True)), "mean"),
+        (Formula(lambda x: x * x.mean(dim=1, keepdim=True, dtype=torch.float64).float()), "mean"),
+        (Formula(lambda x: x * nn.functional.max_pool2d(x, 8)), "different rows and columns"),
+        (Formula(lambda x: torch.where(x > 0, x, x.sin())), "fractions"),
         (nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(2)), "_adaptive_avg_pool2d"),
         (nn.Sequential(nn.ConvTranspose2d(3, 4, 3)), "transposed"),
         (nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4, track_running_stats=False)), "batch norm"),

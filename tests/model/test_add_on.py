@@ -94,8 +94,16 @@ def test_a_cell_whose_channels_are_all_alike_is_0_with_a_finite_gradient(value: 
     assert cells.grad.isfinite().all()
 
 
-def test_large_cells_in_half_precision_are_normalised_in_single_precision() -> None:
-    cells = 200 * torch.rand(1, CHANNELS, 2, 2, generator=torch.Generator().manual_seed(0)).bfloat16()
-    found = NormalisedCells()(cells)
-    assert found.dtype == torch.float32
-    torch.testing.assert_close(found, NormalisedCells()(cells.double()).float())
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
+def test_large_cells_in_half_precision_are_rounded_only_when_they_are_normalised(half: torch.dtype) -> None:
+    cells = 200 * torch.rand(1, CHANNELS, 2, 2, generator=torch.Generator().manual_seed(0)).to(half)
+    assert torch.equal(NormalisedCells()(cells), NormalisedCells()(cells.float()).to(half))
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float64])
+def test_it_works_in_the_precision_of_its_weights(kind: torch.dtype) -> None:
+    add_on = seeded("xavier", "normalised").to(kind)
+    cells = torch.rand(1, CHANNELS, 2, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(kind)
+    found = add_on(cells)
+    assert found.dtype == kind
+    torch.testing.assert_close(found.double(), add_on.double()(cells.double()), atol=0.05, rtol=0)

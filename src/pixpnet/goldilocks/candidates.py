@@ -149,8 +149,9 @@ def with_designs(found: Survey, target: float, progress: Callable[[int, int], No
         # Edits are tried on layers that run once and give one tensor.
         layers = [cut.at for cut in found.candidates if cut.backbone == name and not {"#", "["} & set(cut.at)]
         proposed = [each for each in propose(name, target, found.size, layers) if each.edits]
-        designs += proposed
-        cuts += _designed(proposed, name, found.size)
+        if proposed:
+            designs += proposed
+            cuts += _designed(proposed, name, found.size)
         if progress is not None:
             progress(done, len(names))
     return replace(found, candidates=(*found.candidates, *cuts), designs=tuple(designs))

@@ -52,8 +52,11 @@ class Settings:
 
     @property
     def digest(self) -> str:
-        """A hash of everything but where the images lie."""
-        return _digest(to_plain(replace(self, data="")))
+        """A hash of everything but where the images lie; of whole trainings, also of the recipes they follow."""
+        decides = to_plain(replace(self, data=""))
+        if self.method == "pixpnet":
+            decides["recipes"] = [to_plain(RECIPES[name]) for name in ("laptop", "scratch")]
+        return _digest(decides)
 
     @property
     def ground(self) -> str:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from pixpnet.recipe import Architecture
 
-# Keeps a cell finite whose channels are all alike (all 0 behind a ReLU, say); it becomes 0.
+# Keeps a cell finite whose channels are all alike (all 0 behind a ReLU, say); it becomes 0, up to rounding.
 _SMALLEST_VARIANCE = 1e-5
 
 
@@ -18,16 +18,17 @@ class NormalisedCells(nn.Module):
     What a cell shows is then in the *pattern* of its channels, and no longer in how strongly the backbone answered,
     which differs two- to threefold between the cells of one photograph. A cell still sees what it saw.
 
-    >>> cells = torch.rand(1, 8, 2, 3)
+    >>> cells = torch.arange(48.0).reshape(1, 8, 2, 3)
     >>> torch.allclose(NormalisedCells()(cells), NormalisedCells()(100 * cells + 1), atol=1e-3)
     True
     """
 
     def forward(self, cells: Float[Tensor, "batch channels rows cols"]) -> Float[Tensor, "batch channels rows cols"]:
-        """The cells, normalised; in float32 or better whatever the precision around it."""
+        """The cells, normalised in float32 or better whatever the precision around it."""
         exact = cells.to(torch.promote_types(cells.dtype, torch.float32))
         centred = exact - exact.mean(dim=1, keepdim=True)
-        return centred * (centred.square().mean(dim=1, keepdim=True) + _SMALLEST_VARIANCE).rsqrt()
+        normalised = centred * (centred.square().mean(dim=1, keepdim=True) + _SMALLEST_VARIANCE).rsqrt()
+        return normalised.to(cells.dtype)
 
 
 def build_add_on(channels: int, architecture: Architecture) -> nn.Sequential:

@@ -81,11 +81,9 @@ def save_model(model: PixPNet, path: Path) -> None:
     )
     # Cloned, because a module may be registered under two names, and a file holds each tensor once.
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in model.state_dict().items()}
-    values = to_plain(card)
-    if not card.edits:
-        del values["edits"]  # so that versions that know of none read it
+    text = json.dumps(to_plain(card, for_all=True))
     with written_whole(path) as temporary:
-        temporary.write_bytes(save(tensors, metadata={_CARD: json.dumps(values)}))
+        temporary.write_bytes(save(tensors, metadata={_CARD: text}))
 
 
 def load_model(path: Path, own_code: bool = False) -> PixPNet:

@@ -188,7 +188,7 @@ Heat = Float[np.ndarray, "height width"]
 
 
 def label_axes(axes: Axes, across: str, up: str) -> None:
-    """Axes of a plot on a slide: what they show, a quiet grid behind it, and no frame."""
+    """Axes of a plot on a slide: what they show, a quiet grid behind it, and lines on two sides only."""
     axes.set_xlabel(across, fontsize=12, color=INK)
     axes.set_ylabel(up, fontsize=12, color=INK)
     axes.tick_params(labelsize=11, colors=INK)

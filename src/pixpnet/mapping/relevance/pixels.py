@@ -5,19 +5,21 @@ their input themselves (Inception slices, scales, shifts and concatenates the co
 """
 
 from dataclasses import dataclass
+from itertools import product
 
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from pixpnet.data import Preprocessing
-from pixpnet.mapping.relevance.tape import Tape, Traced
+from pixpnet.mapping.relevance.tape import Step, Tape, Traced
 
 aten = torch.ops.aten
 
-# Operations that only move, scale and shift.
+_SUMS = (aten.add, aten.sub)
+# Operations that only move, scale and shift, as long as no pixel is multiplied with, or divided by, another.
 _AFFINE = (
-    *(aten.add, aten.sub, aten.mul, aten.div, aten.cat, aten.slice, aten.select, aten.unsqueeze, aten.squeeze),
+    *(*_SUMS, aten.mul, aten.div, aten.cat, aten.slice, aten.select, aten.unsqueeze, aten.squeeze),
     *(aten.clone, aten.alias, aten.detach, aten.view, aten.permute, aten.constant_pad_nd),
 )
 
@@ -52,15 +54,29 @@ class PixelBox:
         # An image made of noise may lie outside.
         self._bounds = {tape.image: Bounds(torch.minimum(black, image), torch.maximum(white, image))}
         for step in tape.steps:
-            if step.operation.overloadpacket not in _AFFINE or any(each not in self._bounds for each in step.inputs):
+            if not _is_affine(step) or any(each not in self._bounds for each in step.inputs):
                 continue
-            ends = [
-                step.again({each: getattr(self._bounds[each], end) for each in step.inputs}) for end in ("low", "high")
-            ]
-            for output, one, other in zip(step.outputs, *map(tree_leaves, ends), strict=True):
+            results = [tree_leaves(step.again(ends)) for ends in self._corners(step)]
+            for output, *values in zip(step.outputs, *results, strict=True):
                 # A negative factor exchanges them.
-                self._bounds[output] = Bounds(torch.minimum(one, other), torch.maximum(one, other))
+                ends = torch.stack(values)
+                self._bounds[output] = Bounds(ends.amin(dim=0), ends.amax(dim=0))
+
+    def _corners(self, step: Step) -> list[dict[Traced, Tensor]]:
+        """The inputs where the results are the least and the greatest: all dark, all bright, or one against another."""
+        inputs = list(dict.fromkeys(step.inputs))
+        bounds = [(self._bounds[each].low, self._bounds[each].high) for each in inputs]
+        against = step.operation.overloadpacket in _SUMS
+        chosen = product(*bounds) if against else zip(*bounds, strict=True)
+        return [dict(zip(inputs, ends, strict=True)) for ends in chosen]
 
     def bounds(self, traced: Traced) -> Bounds | None:
         """The bounds of a tensor of pixels; None of anything else."""
         return self._bounds.get(traced)
+
+
+def _is_affine(step: Step) -> bool:
+    operation, other = step.operation.overloadpacket, isinstance(step.arguments.get("other"), Traced)
+    if operation is aten.mul and other:
+        return not isinstance(step["self"], Traced)
+    return operation in _AFFINE and not (operation is aten.div and other)

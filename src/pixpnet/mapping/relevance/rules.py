@@ -7,11 +7,12 @@ operation's results and gives that of its inputs; where a tensor is read several
 |---|---|
 | convolution | z+: shares by positive contributions, or by negative ones where there are no others |
 | convolution that reads pixels | zB: shares by contributions beyond the least possible one |
-| sum or difference of tensors, average, mean, interpolation | z+, as a convolution with those weights |
+| sum or difference of tensors | z+, as a convolution with those weights |
+| average, mean, interpolation | by what has the sign of the result |
 | maximum over a window | all to the largest |
 | batch norm | all to its input; a convolution before it is taken with the sign of its scale, as if the two were one |
 | any function of one element | all to its input |
-| product of a map and a gate | all to the map: the gate (one value for all cells) decides how much, not what |
+| product of a map and a gate | all to the map: the gate (one value for many) decides how much, not what |
 | concatenation, slicing, reordering, padding | what was moved is moved back |
 
 All of them give non-negative shares of what they get, so relevance is never negative and never grows.
@@ -170,8 +171,8 @@ def _product(passage: _Passage, relevances: Relevances) -> Relevances:
     full = [traced.shape == shape for traced in passage.step.inputs]
     if sum(full) != 1:
         raise UnsupportedRelevance(
-            "no relevance rule for a product of two maps, neither of which is a gate with one value for all cells: "
-            "cut the backbone before it"
+            "no relevance rule for a product of two maps, neither of which is a gate with one value for all cells or "
+            "all channels: cut the backbone before it"
         )
     return [relevance if is_map else None for is_map in full]
 
@@ -183,14 +184,14 @@ def _product(passage: _Passage, relevances: Relevances) -> Relevances:
 def _average(passage: _Passage, relevances: Relevances) -> Relevances:
     (traced,), (relevance,) = passage.step.inputs, relevances
     assert relevance is not None
-    positive, negative = traced.value.clamp_min(0), traced.value.clamp_max(0)
-    above = passage.step.again({traced: positive})
-    result = positive * _moved_back(passage, [relevance / above.clamp_min(NOTHING)])
-    if negative.any():
-        below = -passage.step.again({traced: negative})
-        left = torch.where(above > 0, 0, relevance / below.clamp_min(NOTHING))
-        result = result - negative * _moved_back(passage, [left])
-    return [result]
+    positive, negative = traced.value.clamp_min(0), -traced.value.clamp_max(0)
+    above, below = (passage.step.again({traced: part}) for part in (positive, negative))
+    if not negative.any():
+        return [positive * _moved_back(passage, [relevance / above.clamp_min(NOTHING)])]
+    # What a negative result did behind this, it did because it is negative.
+    up = torch.where(above >= below, relevance / above.clamp_min(NOTHING), 0)
+    down = torch.where(above >= below, 0, relevance / below.clamp_min(NOTHING))
+    return [positive * _moved_back(passage, [up]) + negative * _moved_back(passage, [down])]
 
 
 @_rule(aten.max_pool2d_with_indices)

@@ -144,6 +144,8 @@ class _Recorder(TorchDispatchMode):
         main = result[0] if func in _FIRST_OF_SEVERAL else result
         if not isinstance(main, Tensor) or main.dim() != 4 or main.shape[0] != 1:
             raise NoIncrementalRule(f"{func} gives something without channels, rows and columns")
+        if not main.is_floating_point():
+            raise NoIncrementalRule(f"{func} gives something else than numbers with fractions")
         if func in _HANDED_ON:
             self._numbers[_memory(main)] = inputs[0]
             return result

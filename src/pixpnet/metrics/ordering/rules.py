@@ -63,7 +63,7 @@ def _pointwise(operation: Operation, inputs: Sequence[Probe]) -> tuple[Layer, ..
     """Whatever torch says computes each number from those in the same place, or from one number for all channels."""
     constants = [each for each in operation.arguments if isinstance(each, Tensor) and each.dim() > 0]
     if constants or not all(_fits(probe.shape, operation.shape) for probe in inputs):
-        raise NoIncrementalRule(f"no rule for {operation.function} of tensors of different shapes")
+        raise NoIncrementalRule(f"no rule for {operation.function} of tensors with different rows and columns")
     channels, rows, cols = operation.shape
     return (Rowwise(rows * cols, channels, operation, len(inputs)),)
 
@@ -119,7 +119,7 @@ def _average_pool(operation: Operation, inputs: Sequence[Probe]) -> tuple[Layer,
 
 def _mean(operation: Operation, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
     dims, keep = [*operation.arguments[1:], False][:2]
-    if dims not in ([1], [-3]) or not keep:
+    if dims not in ([1], [-3]) or not keep or operation.keywords:
         raise NoIncrementalRule("no rule for a mean that is not that of each cell over its channels")
     _, rows, cols = operation.shape
     return (Rowwise(rows * cols, 1, lambda values: values.mean(dim=1, keepdim=True)),)

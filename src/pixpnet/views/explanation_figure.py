@@ -58,12 +58,12 @@ def explanation_figure(explanation: Explanation, heatmaps: Heatmaps | None = Non
 def _heading(slide: Slide, explanation: Explanation, shown: str) -> None:
     predicted = explanation.predicted
     across = WIDTH - 2 * _MARGIN
-    slide.words(_MARGIN, 0.3, predicted.class_name, across, 24, bold=True)
+    slide.words(_MARGIN, 0.26, predicted.class_name, across, 24, bold=True)
     about = f"softmax {percent(predicted.share)}, no calibrated probability  ·  {explanation.model}"
-    slide.words(_MARGIN, 0.82, f"{about}  ·  {explanation.image}", across, 10.5, MUTED)
-    slide.words(_MARGIN, 1.03, sight_words(explanation.sight), across, 10.5, MUTED)
+    slide.words(_MARGIN, 0.75, f"{about}  ·  {explanation.image}", across, 10.5, MUTED)
+    slide.words(_MARGIN, 0.95, sight_words(explanation.sight), across, 10.5, MUTED)
     if shown:
-        slide.words(_MARGIN, 1.24, f"Heat maps: {shown}.", across, 10.5, MUTED)
+        slide.words(_MARGIN, 1.15, f"Heat maps: {shown}.", across, 10.5, MUTED)
 
 
 def _image(

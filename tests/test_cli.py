@@ -12,7 +12,9 @@ from pixpnet.cli import main
 
 
 def run(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "pixpnet", *words], capture_output=True, text=True, cwd=cwd)
+    # -P: as with the installed script, the current folder is not where modules are looked for first.
+    command = [sys.executable, "-P", "-m", "pixpnet", *words]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd)
 
 
 @pytest.mark.parametrize(

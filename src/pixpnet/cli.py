@@ -7,6 +7,7 @@ import warnings
 from argparse import SUPPRESS, Action
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TextIO
 
 from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace, set_parsing_settings
@@ -140,6 +141,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not isinstance(command, Command):
         command, args = command[args.subcommand], args[args.subcommand]
     try:
+        # So that module.path:callable finds a person's own code; last, so that nothing there hides a library.
+        if (here := str(Path.cwd())) not in sys.path:
+            sys.path.append(here)
         with warnings.catch_warnings():
             warnings.showwarning = _say_warning
             code = command.run(args)

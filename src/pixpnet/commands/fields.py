@@ -54,7 +54,6 @@ def run(args: "Namespace") -> int:
     from pixpnet import zoo
     from pixpnet.fields import receptive_fields
 
-    sys.path.insert(0, str(Path.cwd()))  # so that module.path:callable finds a person's own code
     if args.verify < 0:
         raise ValueError(f"--verify {args.verify}: the number of pixels to check cannot be negative")
     if len(args.size) > 2 or min(args.size) < 1:

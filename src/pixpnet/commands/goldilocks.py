@@ -136,7 +136,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Prints the table of fields, or searches and prints the front."""
-    sys.path.insert(0, str(Path.cwd()))  # so that module.path:callable finds a person's own code
     if args.fields_only:
         return _print_fields(args)
     missing = [name for name in ("data", "out") if args[name] is None]

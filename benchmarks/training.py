@@ -29,7 +29,7 @@ from pixpnet.training.losses import loss_of
 from side_by_side import ratios
 
 STEP_LIMIT, REPLACEMENT_LIMIT = 1.03, 1.05
-LOSSES = RECIPES["laptop"].losses
+LOSSES, LAPTOP = RECIPES["laptop"].losses, RECIPES["laptop"].architecture
 PLAIN = RECIPES["pixpnet"].architecture
 
 
@@ -85,13 +85,12 @@ def _batch(number: int, batch: int, size: int, labels: Iterator[int]) -> Batch:
 
 def steps_table(size: int, batch: int, rounds: int) -> float:
     """Prints the cost of a step for 120 and for 2000 prototypes; returns that for 120 as `laptop` has them."""
-    laptop = RECIPES["laptop"].architecture
     found = ratios(
         {
             "linear classifier": stepper(PooledLinear(backbone(size), 12), batch, size, 12),
             "120, plain cells": stepper(prototypes(12, size, PLAIN), batch, size, 12),
-            "120 prototypes": stepper(prototypes(12, size, laptop), batch, size, 12),
-            "2000 prototypes": stepper(prototypes(200, size, laptop), batch, size, 200),
+            "120 prototypes": stepper(prototypes(12, size, LAPTOP), batch, size, 12),
+            "2000 prototypes": stepper(prototypes(200, size, LAPTOP), batch, size, 200),
         },
         rounds,
     )
@@ -102,7 +101,7 @@ def steps_table(size: int, batch: int, rounds: int) -> float:
 
 def replacement_table(size: int, batch: int, rounds: int, classes: int) -> float:
     """Prints the cost of a replacement pass against a plain evaluation pass."""
-    model = prototypes(classes, size, RECIPES["laptop"].architecture).eval()
+    model = prototypes(classes, size, LAPTOP).eval()
     images = batches(6, batch, size, classes)
     entries = [
         Entry(id_, int(label), "train") for each in images for id_, label in zip(each.ids, each.labels, strict=True)

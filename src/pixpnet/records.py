@@ -34,12 +34,12 @@ def to_plain(value: object, for_all: bool = False) -> Any:
     {'box': [0, 0, 2, 2]}
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        held = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        if for_all:
-            later = [field for field in dataclasses.fields(value) if field.metadata.get("added later")]
-            unknown = {field.name for field in later if held[field.name] == field.default}
-            held = {name: item for name, item in held.items() if name not in unknown}
-        return to_plain(held, for_all)
+        held = ((field, getattr(value, field.name)) for field in dataclasses.fields(value))
+        return {
+            field.name: to_plain(item, for_all)
+            for field, item in held
+            if not (for_all and _is_later(field) and item == field.default)
+        }
     if isinstance(value, Mapping):
         return {str(key): to_plain(item, for_all) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -92,7 +92,7 @@ def _read(kind: Any, value: Any, where: str) -> Any:
 
 def _read_record(kind: Any, value: Any, where: str) -> Any:
     names = [field.name for field in dataclasses.fields(kind)]
-    needed = {field.name for field in dataclasses.fields(kind) if not field.metadata.get("added later")}
+    needed = {field.name for field in dataclasses.fields(kind) if not _is_later(field)}
     if not isinstance(value, Mapping) or not needed <= set(value) <= set(names):
         raise _bad(where, list(value) if isinstance(value, Mapping) else value, f"the fields {', '.join(names)}")
     kinds = _hints(kind)
@@ -101,6 +101,10 @@ def _read_record(kind: Any, value: Any, where: str) -> Any:
         return kind(**read)
     except ValueError as error:
         raise BadRecord(f"{where}: {error}") from error
+
+
+def _is_later(field: "dataclasses.Field[Any]") -> bool:
+    return ADDED_LATER.items() <= field.metadata.items()
 
 
 def _read_tuple(kinds: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:

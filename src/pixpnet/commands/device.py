@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from pixpnet.messages import first_line
+
 if TYPE_CHECKING:
     import torch
 
@@ -23,6 +25,6 @@ def choose_device(name: str) -> "torch.device":
         device = torch.device(name)
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        first = str(error).strip().split("\n", 1)[0]
-        raise ValueError(f"this machine cannot compute on --device {name} ({first}): use cpu or auto") from error
+        said = first_line(error)
+        raise ValueError(f"this machine cannot compute on --device {name} ({said}): use cpu or auto") from error
     return device

@@ -96,9 +96,9 @@ def answering(address: str) -> Iterator[None]:
     except (sqlalchemy.exc.SQLAlchemyError, StorageInternalError) as error:
         cause = error.__cause__ if isinstance(error, StorageInternalError) and error.__cause__ else error
         raise SearchError(
-            f"the storage {address} cannot be used ({first_line(cause)}). What is finished is kept there: when "
-            "the cause is gone, the same command goes on. A damaged SQLite file has to be "
-            "deleted, and the search begins anew"
+            f"the storage {address} cannot be used ({first_line(cause)}). What is finished is kept there: when the "
+            "cause is gone, the same command goes on. A damaged SQLite file has to be deleted, and the search begins "
+            "anew"
         ) from error
 
 

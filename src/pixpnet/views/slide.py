@@ -184,9 +184,6 @@ def _printable(words: str) -> str:
     return "\N{NO-BREAK SPACE}".join(map(printable, lines))
 
 
-Heat = Float[np.ndarray, "height width"]
-
-
 def label_axes(axes: Axes, across: str, up: str) -> None:
     """Axes of a plot on a slide: what they show, a quiet grid behind it, and lines on two sides only."""
     axes.set_xlabel(across, fontsize=12, color=INK)
@@ -195,6 +192,9 @@ def label_axes(axes: Axes, across: str, up: str) -> None:
     axes.grid(color=GRID)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+Heat = Float[np.ndarray, "height width"]
 
 
 def heat_layer(heat: Heat) -> Float[np.ndarray, "height width 4"]:

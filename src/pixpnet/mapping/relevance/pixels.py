@@ -76,7 +76,8 @@ class PixelBox:
 
 
 def _is_affine(step: Step) -> bool:
-    operation, other = step.operation.overloadpacket, isinstance(step.arguments.get("other"), Traced)
-    if operation is aten.mul and other:
-        return not isinstance(step["self"], Traced)
+    operation = step.operation.overloadpacket
+    one, other = (isinstance(step.arguments.get(name), Traced) for name in ("self", "other"))
+    if operation is aten.mul:
+        return not (one and other)
     return operation in _AFFINE and not (operation is aten.div and other)

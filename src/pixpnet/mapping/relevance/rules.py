@@ -185,9 +185,10 @@ def _average(passage: _Passage, relevances: Relevances) -> Relevances:
     (traced,), (relevance,) = passage.step.inputs, relevances
     assert relevance is not None
     positive, negative = traced.value.clamp_min(0), -traced.value.clamp_max(0)
-    above, below = (passage.step.again({traced: part}) for part in (positive, negative))
+    above = passage.step.again({traced: positive})
     if not negative.any():
         return [positive * _moved_back(passage, [relevance / above.clamp_min(NOTHING)])]
+    below = passage.step.again({traced: negative})
     # What a negative result did behind this, it did because it is negative.
     up = torch.where(above >= below, relevance / above.clamp_min(NOTHING), 0)
     down = torch.where(above >= below, 0, relevance / below.clamp_min(NOTHING))

@@ -118,7 +118,7 @@ def _average_pool(operation: Operation, inputs: Sequence[Probe]) -> tuple[Layer,
 
 
 def _mean(operation: Operation, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
-    dims, keep = [*operation.arguments[1:], False][:2]
+    dims, keep = _given(operation, False)
     if dims not in ([1], [-3]) or not keep or operation.keywords:
         raise NoIncrementalRule("no rule for a mean that is not that of each cell over its channels")
     _, rows, cols = operation.shape
@@ -145,7 +145,7 @@ RULES: Mapping[Any, Rule] = {
 
 
 def _given(operation: Operation, *defaults: Any) -> list[Any]:
-    """The kernel and what follows it, filled up with the defaults of the operation."""
+    """What follows the input, the first of it always given, filled up with the defaults of the operation."""
     given = list(operation.arguments[1:])
     return [*given, *defaults[len(given) - 1 :]]
 

@@ -140,6 +140,7 @@ def open_run_data(config: RunConfig, progress: Progress | None = None) -> DataSe
     options = DataOptions(
         seed=config.seed,
         validation_fraction=config.validation_fraction,
+        split_rule=config.split_rule,
         on_bad=config.on_bad,
         crop_to_box=config.crop_to_box,
         birds=DrawnBirds(train=config.birds),

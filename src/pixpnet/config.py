@@ -8,6 +8,7 @@ import yaml
 
 from pixpnet.recipe import PIXPNET, Architecture, Losses, Optimisation, Recipe, Replacement
 from pixpnet.records import ADDED_LATER, BadRecord, added_later, from_plain, to_plain
+from pixpnet.windows import Windows, resolve_windows
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,16 @@ class RunConfig:
         at: the layer to cut it at, a module path or the paper's name (maxpool4); by default its end
         edits: changes of the backbone that make the fields of its cells smaller, as a list in brackets:
             [pointwise:layer3.1.conv2] (a convolution becomes 1 x 1), unstride:layer3.0, drop:layer3.1
+        window: run the backbone on overlapping windows of this side, in pixels or, below 1, as a fraction of the
+            image's side. A cell is then the pooled output of one window, and sees that window and nothing else
+        window_stride: largest step between windows, in pixels or as a fraction; by default half a window
+        window_from: run the layers up to this one once on the whole image and cut windows from its map: cheaper, and
+            a cell sees its window and the margin that those layers see
         weights: a file of its weights (.pth or .safetensors), imagenet to download them, or none for random ones;
             may be left out for the small backbone only
         size: side of the network's input in pixels; by default what suits the data set
+        frame: how a picture becomes a square: crop (the paper: resized and cut out of the middle), stretch (the whole
+            picture, its aspect changed) or pad (the whole picture on black); by default what suits the data set
         seed: decides first weights, order, augmentation and the validation split
         workers: processes that load images
         birds: how many birds to draw to learn from, where the data are birds
@@ -66,8 +74,12 @@ class RunConfig:
     backbone: str = "small"
     at: str = ""
     edits: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
+    window: float | None = field(default=None, metadata=ADDED_LATER)
+    window_stride: float | None = field(default=None, metadata=ADDED_LATER)
+    window_from: str = field(default="", metadata=ADDED_LATER)
     weights: str | None = None
     size: int | None = None
+    frame: Literal["crop", "stretch", "pad"] | None = field(default=None, metadata=ADDED_LATER)
     seed: int = 0
     workers: int = 0
     birds: int = 4800
@@ -85,6 +97,8 @@ class RunConfig:
     def __post_init__(self) -> None:
         if self.size is not None and self.size < 1:
             raise ValueError(f"size is a number of pixels above 0, got {self.size}")
+        if self.window is None and (self.window_stride is not None or self.window_from):
+            raise ValueError("a window stride, or a layer to cut windows from, needs the size of a window: --window")
         if self.seed < 0 or self.workers < 0:
             raise ValueError(f"seed and workers are not negative, got {self.seed} and {self.workers}")
         if not 0 < self.validation_fraction < 1:
@@ -99,6 +113,12 @@ class RunConfig:
         """
         parts = {part.name: getattr(recipe, part.name) for part in fields(Recipe)}
         return replace(self, **parts)
+
+    def windows(self, image_size: int) -> Windows | None:
+        """The windows that the backbone runs on, in pixels of an image of this side; None for the whole image."""
+        if self.window is None:
+            return None
+        return resolve_windows(self.window, self.window_stride, self.window_from, image_size)
 
     @property
     def recipe(self) -> Recipe:

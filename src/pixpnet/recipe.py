@@ -104,6 +104,9 @@ class Optimisation:
         step_epochs: epochs between two steps
         step_factor: what each step multiplies the rates by
         frozen_statistics: keep the backbone in eval mode: batch statistics stay as they came with its weights
+        frozen: what of the backbone never learns, so that its features are computed once for each view and kept: all,
+            all_but_last (the last stage before the cut learns), or a layer (everything up to it). Nothing by default.
+            `views` are then those that are kept, and each epoch sees them all, and the plain image
     """
 
     epochs: int = 20
@@ -121,6 +124,7 @@ class Optimisation:
     step_epochs: int = 5
     step_factor: float = 0.1
     frozen_statistics: bool = False
+    frozen: str = field(default="", metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         _positive(self, "epochs", "batch_size", "rise", "step_epochs", "step_factor")
@@ -176,6 +180,8 @@ class Recipe:
     replacement: Replacement = field(default_factory=Replacement)
 
     def __post_init__(self) -> None:
+        if self.optimisation.frozen and self.optimisation.pretraining_epochs:
+            raise ValueError("a frozen backbone cannot be pretrained: set --optimisation.pretraining_epochs 0")
         if self.architecture.head in LEARNING_HEADS and not self.replacement.head_epochs:
             raise ValueError(
                 f"the head {self.architecture.head} learns in epochs of its own after each replacement, and there are "

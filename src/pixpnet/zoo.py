@@ -192,6 +192,24 @@ PAPER_LAYERS: Mapping[str, tuple[str, ...]] = {
 }
 
 
+def stage_before(name: str, at: str) -> str:
+    """The stage before a cut, by the paper's names of layers.
+
+    >>> stage_before("resnet18", "layer4"), stage_before("vgg16", "maxpool5")
+    ('layer3', 'maxpool4')
+
+    Raises:
+        UnknownModel: if the paper's table does not have the network, or not the cut.
+    """
+    stages = PAPER_LAYERS.get(name, ())
+    if at not in stages[1:]:
+        raise UnknownModel(
+            f"which stage of {name} comes before {at or 'its end'!r} is not known here: name the layer up to which the "
+            "backbone is frozen (--optimisation.frozen LAYER)"
+        )
+    return stages[stages.index(at) - 1]
+
+
 def paper_names(model: nn.Module) -> dict[str, str]:
     """The paper's names of layers that differ from their module paths, for torchvision's models.
 

@@ -2,7 +2,8 @@
 
 Regions are disjoint half-open boxes in the `pixel` frame (the network's input); `Explanation.in_source` takes them to
 the `source` frame (the file). A claim is about one *cell*: its similarity depends on the pixels of its region and on
-nothing else. The maximum over cells, the score, may move when other pixels change, because another cell may win.
+nothing else. Which cell gives the score is decided among all cells (the best one, or with distinct pooling the best
+one that is free), so the score may move when other pixels change, because another cell may win.
 
 What is made of a record lives beside it: `as_json`, `contrast`, `text` (for `print`) and `notebook`.
 """
@@ -58,8 +59,8 @@ class Proof:
         field: the exact field, everything outside changed.
         upsampling: the same for the box that upsampling of the similarity map would draw.
         inside: how far the cell's similarity moved at most when the pixels of the field were changed instead.
-        score_outside: how far the score, the maximum over cells, moved at most when everything outside the field was
-            changed; it may, because another cell may win.
+        score_outside: how far the score, that of whichever cell wins, moved at most when everything outside the
+            field was changed; it may, because another cell may win.
         pictures: what the pictures around the region were.
     """
 

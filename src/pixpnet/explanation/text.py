@@ -69,8 +69,8 @@ def sight_text(sight: Sight) -> str:
         some = f" {percent(sight.everything)} of them see the whole picture: for those no small box can be drawn."
     return (
         f"Of {cells}, one sees {mean} of the picture on average, at most {most}.{some} A cell's similarity depends "
-        "on the pixels of its part and on nothing else. The score is the maximum over cells, and may move when other "
-        "pixels change, because another cell may win."
+        "on the pixels of its part and on nothing else. Which cell gives the score is decided among all "
+        "cells, so the score may move when other pixels change, because another cell may win."
     )
 
 
@@ -93,8 +93,8 @@ def proofs_text(proofs: Sequence[Proof]) -> str:
         said.append(
             f"{held} of {len(tested)} claims hold. Every pixel outside a part was changed in {first.draws} ways "
             f"(noise, one colour, {first.pictures}); a claim holds if the distance at its cell stays within "
-            f"{first.tolerance:.1e} (in brackets: how far the similarity moved). A score, the maximum over cells, "
-            f"moved by up to {score:.2f} when the rest changed."
+            f"{first.tolerance:.1e} (in brackets: how far the similarity moved). A score, for which another "
+            f"cell may win, moved by up to {score:.2f} when the rest changed."
         )
     if untested:
         said.append(f"For {untested} of {len(proofs)} terms the part is the whole picture: nothing could be tested.")

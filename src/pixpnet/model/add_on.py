@@ -51,7 +51,10 @@ def build_add_on(channels: int, architecture: Architecture) -> nn.Sequential:
         assert layer.bias is not None
         nn.init.zeros_(layer.bias)
     layers = nn.Sequential(first, nn.ReLU(), second, nn.Sigmoid())
-    if architecture.cells == "plain":
-        return layers
-    # Beside the numbers, so that weights have the same names in files of both kinds.
-    return nn.Sequential(OrderedDict([("normalised", NormalisedCells()), *layers.named_children()]))
+    # Beside the numbers, so that weights have the same names in files of all kinds.
+    before: list[tuple[str, nn.Module]] = []
+    if architecture.cells == "normalised":
+        before.append(("normalised", NormalisedCells()))
+    if architecture.channel_dropout:
+        before.append(("dropout", nn.Dropout2d(architecture.channel_dropout)))
+    return nn.Sequential(OrderedDict([*before, *layers.named_children()])) if before else layers

@@ -90,7 +90,7 @@ class Backbone(nn.Module):
         self._part = target.part
         self._channel_dim = field.channel_dim
         self._calls_seen = 0
-        self._segments: tuple[Segment, ...] = ()
+        self._segments: tuple[nn.Module, ...] = ()
         self.channels = field.shape[field.channel_dim]
         if target.path:
             network.get_submodule(target.path).register_forward_hook(self._stop)
@@ -174,6 +174,14 @@ class Backbone(nn.Module):
         paths = self._before_the_tail if self.frozen else ()
         return {parameter for path in paths for parameter in self.network.get_submodule(path).parameters()}
 
+    def frozen_state(self) -> dict[str, Tensor]:
+        """The tensors that decide what `stem` gives."""
+        state = self.network.state_dict()
+        if self.frozen == "all":
+            return state
+        before = tuple(f"{path}." for path in self._before_the_tail)
+        return {name: tensor for name, tensor in state.items() if name.startswith(before)}
+
     def extra_repr(self) -> str:
         """What is printed of it."""
         where = f"cut at {self.at!r}" if self.at else "whole"
@@ -181,7 +189,7 @@ class Backbone(nn.Module):
         return ", ".join([where, f"{self.channels} channels", *self.edits, *windows])
 
     def _opened(self, images: Tensor) -> tuple[Tensor, tuple[int, int, int] | None]:
-        """The windows, and how many there are, behind what runs before they are cut; the images where there are none."""
+        """The windows, and how many there are, behind what runs before they are cut; the images if there are none."""
         if self.windows is None:
             return images, None
         maps = self._run(self._opening, images) if self.windows.start else images
@@ -205,7 +213,7 @@ class Backbone(nn.Module):
             return cells
         others = [dim for dim in range(1, output.dim()) if dim != channel_dim]
         pooled: Tensor = output.mean(dim=others) if others else output
-        return pooled.unflatten(0, grid).permute(0, 3, 1, 2)
+        return torch.permute(pooled.unflatten(0, grid), (0, 3, 1, 2))
 
     def _stop(self, module: nn.Module, inputs: Any, output: Any) -> None:
         self._calls_seen += 1

@@ -22,6 +22,7 @@ from pixpnet.model.origin import Origin
 from pixpnet.recipe import Architecture
 from pixpnet.records import ADDED_LATER, BadRecord, from_plain, to_plain
 from pixpnet.whole_file import written_whole
+from pixpnet.windows import Windows
 
 MODEL_FILE = "model.safetensors"
 PROTOTYPES_FILE = "prototypes.json"
@@ -49,6 +50,7 @@ class Card:
         preprocessing: from files to the network.
         origins: of the prototypes, where they are patches.
         edits: what is changed in the backbone before it is cut.
+        windows: what the backbone is run on; None for the whole image.
     """
 
     format: int
@@ -59,6 +61,7 @@ class Card:
     preprocessing: Preprocessing
     origins: tuple[Origin, ...] | None
     edits: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
+    windows: Windows | None = field(default=None, metadata=ADDED_LATER)
 
 
 def save_model(model: PixPNet, path: Path) -> None:
@@ -78,6 +81,7 @@ def save_model(model: PixPNet, path: Path) -> None:
         model.preprocessing,
         model.origins,
         model.backbone.edits,
+        model.backbone.windows,
     )
     # Cloned, because a module may be registered under two names, and a file holds each tensor once.
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in model.state_dict().items()}
@@ -218,7 +222,7 @@ def _build(card: Card, file: Path, own_code: bool) -> PixPNet:
     try:
         # Its fields were looked at, and warned about, when it was trained; its first weights do not matter.
         with warnings.catch_warnings(action="ignore", category=FieldWarning), torch.random.fork_rng(devices=[]):
-            backbone = Backbone(zoo.build(card.backbone), card.at, (size, size), card.edits)
+            backbone = Backbone(zoo.build(card.backbone), card.at, (size, size), card.edits, card.windows)
             model = PixPNet(backbone, card.architecture, card.class_names, card.preprocessing, card.backbone)
     except (ValueError, LookupError, RuntimeError, MemoryError) as error:
         raise ModelFileError(f"the network that {file} describes cannot be built: {error}") from error

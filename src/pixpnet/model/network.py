@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float, Int64, Shaped
 from torch import Tensor, nn
 
 from pixpnet.data import Preprocessing
@@ -14,6 +14,7 @@ from pixpnet.model.add_on import build_add_on
 from pixpnet.model.backbone import Backbone
 from pixpnet.model.heads import HEADS
 from pixpnet.model.origin import Origin
+from pixpnet.model.pooling import refuse_too_few_cells
 from pixpnet.model.prototypes import Matches, PrototypeLayer
 from pixpnet.recipe import Architecture
 
@@ -95,6 +96,11 @@ class PixPNet(nn.Module):
         return Output(self.head(matches.scores), matches)
 
     @property
+    def behind_stem(self) -> "BehindStem":
+        """The network as seen from behind the frozen part of its backbone; it shares everything with this one."""
+        return BehindStem(self)
+
+    @property
     def prototypes(self) -> Float[Tensor, "protos dim kernel_rows kernel_cols"]:
         """The prototypes themselves."""
         return self.prototype_layer.prototypes
@@ -129,6 +135,15 @@ class PixPNet(nn.Module):
             self._fields[size] = cells.window(how.prototype_rows, how.prototype_cols)
         return self._fields[size]
 
+    def check_pooling(self) -> None:
+        """Says before any training if an image has too few cells for this way of pooling.
+
+        Raises:
+            ValueError: if it has.
+        """
+        if self.architecture.pooling == "distinct":
+            refuse_too_few_cells(self.field.shape[-2:], self.architecture.prototypes_per_class)
+
     def save(self, path: Path) -> None:
         """Writes the whole model to one ``.safetensors`` file, at once or not at all; see `load`."""
         from pixpnet.model.file import save_model
@@ -150,3 +165,20 @@ class PixPNet(nn.Module):
         from pixpnet.model.file import load_model
 
         return load_model(Path(path), own_code)
+
+
+class BehindStem(nn.Module):
+    """A network that takes what its frozen stem gave (`Backbone.stem`) instead of images."""
+
+    def __init__(self, model: PixPNet) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, features: Shaped[Tensor, "..."]) -> Output:
+        """Logits, with the comparison that they are made of."""
+        return self.model.compare(self.embed(features))
+
+    def embed(self, features: Shaped[Tensor, "..."]) -> Float[Tensor, "batch dim rows cols"]:
+        """The embedded patches."""
+        embeddings: Tensor = self.model.add_on(self.model.backbone.tail(features))
+        return embeddings

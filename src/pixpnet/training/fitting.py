@@ -17,10 +17,11 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader
 from torchmetrics import MeanMetric
 
-from pixpnet.data import Augmentation, Batch, DataSet, Loading, Preprocessing, Sample, plain_loader, training_loader
-from pixpnet.model import Origin, Output, PixPNet
+from pixpnet.data import Augmentation, Batch, DataSet, Loading, Preprocessing, plain_loader, training_loader
+from pixpnet.model import BehindStem, Origin, Output, PixPNet
 from pixpnet.recipe import Recipe
 from pixpnet.records import from_plain, to_plain
+from pixpnet.training.features import Features, ViewOf, feature_loader, plain_feature_loader
 from pixpnet.training.judging import Judgement, deal, judge
 from pixpnet.training.losses import LossParts, leave_one_out, loss_of
 from pixpnet.training.plan import LEARNING, Epoch, plan, rate_factor
@@ -44,6 +45,12 @@ class Material:
     preprocessing: Preprocessing
     augmentation: Augmentation
     loading: Loading
+    features: Features | None = None
+
+    @property
+    def kept_views(self) -> list[ViewOf]:
+        """Of which training images, and how often, features are kept: as they are, and augmented."""
+        return [ViewOf(entry, view) for view in range(self.augmentation.factor + 1) for entry in self.data.train]
 
 
 class Fitting(pl.LightningModule):
@@ -73,19 +80,39 @@ class Fitting(pl.LightningModule):
 
     # Batches ------------------------------------------------------------------------------------------------
 
-    def train_dataloader(self) -> DataLoader[Sample]:
+    def train_dataloader(self) -> DataLoader[Any]:
         """Augmented batches; each process gets its share of every batch."""
         what, world = self.material, self.trainer.world_size
         share = max(1, what.loading.batch_size // world)
         loading = replace(what.loading, batch_size=share)
+        if what.features is not None:
+            return feature_loader(what.features, what.kept_views, share, self.seed, self.global_rank, world)
         return training_loader(
             what.data, what.preprocessing, what.augmentation, loading, self.seed, self.global_rank, world
         )
 
-    def _plain_batches(self, entries: Sequence[Any]) -> DataLoader[Sample]:
+    def _plain_batches(self, entries: Sequence[Any]) -> DataLoader[Any]:
         what = self.material
         mine = deal(entries, what.loading.batch_size, self.global_rank, self.trainer.world_size)
+        if what.features is not None:
+            return plain_feature_loader(what.features, mine, what.loading.batch_size)
         return plain_loader(what.data, mine, what.preprocessing, what.loading)
+
+    def on_fit_start(self) -> None:
+        """Computes the features of what does not learn, where that is kept; processes share the work."""
+        features = self.material.features
+        if features is None:
+            return
+        rank, world = self.global_rank, self.trainer.world_size
+        views = [*self.material.kept_views, *(ViewOf(entry) for entry in self.material.data.val)]
+        features.compute(views[rank::world], self.device, partial(self._busy, "features of the frozen backbone"))
+        self.trainer.strategy.barrier("features")
+        features.refresh()
+
+    @property
+    def _answering(self) -> PixPNet | BehindStem:
+        """The network as batches meet it: on images, or on features of its stem."""
+        return self.model if self.material.features is None else self.model.behind_stem
 
     # One step -----------------------------------------------------------------------------------------------
 
@@ -161,7 +188,8 @@ class Fitting(pl.LightningModule):
     def _forward(self, images: torch.Tensor) -> Output:
         learning = LEARNING[self.epoch.stage]
         with torch.set_grad_enabled("backbone" in learning):
-            features = self.model.backbone(images)
+            backbone = self.model.backbone
+            features = backbone(images) if self.material.features is None else backbone.tail(images)
         with torch.set_grad_enabled("add_on" in learning):
             matches = self.model.prototype_layer(self.model.add_on(features))
         return Output(self.model.head(matches.scores), matches)
@@ -221,6 +249,7 @@ class Fitting(pl.LightningModule):
                 self.recipe.replacement,
                 self.device,
                 partial(self._busy, "replacement"),
+                self._answering.embed,
             )
             self.taken_from = tuple(origin.image for origin in origins)
             moved = sum(origin.distance for origin in origins) / len(origins)
@@ -269,7 +298,7 @@ class Fitting(pl.LightningModule):
 
     def _validate(self, task: str) -> Judgement:
         return judge(
-            self.model,
+            self._answering,
             self.model.num_classes,
             self._plain_batches(self.material.data.val),
             self.device,

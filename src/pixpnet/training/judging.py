@@ -14,7 +14,6 @@ from torch.nn import functional as F
 from torchmetrics import MeanMetric
 from torchmetrics.classification import MulticlassConfusionMatrix
 
-from pixpnet.data import Batch
 from pixpnet.data.scan import Progress
 
 T = TypeVar("T")
@@ -52,7 +51,7 @@ class Judgement:
 def judge(
     logits_of: nn.Module,
     num_classes: int,
-    batches: Iterable[Batch],
+    batches: Iterable[Any],
     device: torch.device | str = "cpu",
     progress: Progress | None = None,
     together: bool = False,
@@ -62,7 +61,7 @@ def judge(
     Args:
         logits_of: takes images and answers with something that has `logits`.
         num_classes: how many classes there are.
-        batches: un-augmented images with labels.
+        batches: un-augmented images with labels, or what stands for images (`Batch`, `FeatureBatch`).
         device: where the model is.
         progress: told how many batches are done.
         together: with the other processes of a training run, each of which brings its own batches; all get the

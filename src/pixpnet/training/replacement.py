@@ -8,7 +8,7 @@ does not depend on the batch size, on the order of the images or on the number o
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped]
 from torch import Tensor
 
 from pixpnet.box import Box
-from pixpnet.data import Batch, Entry
+from pixpnet.data import Entry
 from pixpnet.data.scan import Progress
 from pixpnet.model import Origin, PixPNet
 from pixpnet.model.origin import Matrix
@@ -32,11 +32,12 @@ _Numbers = Float[np.ndarray, "..."]
 
 def replace_prototypes(
     model: PixPNet,
-    batches: Iterable[Batch],
+    batches: Iterable[Any],
     entries: Sequence[Entry],
     how: Replacement,
     device: torch.device | str = "cpu",
     progress: Progress | None = None,
+    embed: Callable[[Tensor], Tensor] | None = None,
 ) -> tuple[Origin, ...]:
     """Puts the nearest training patches in the places of the prototypes, and says which.
 
@@ -44,11 +45,12 @@ def replace_prototypes(
 
     Args:
         model: its prototypes and `origins` change, nothing else does.
-        batches: un-augmented training images, in any order.
+        batches: un-augmented training images, or what `embed` takes, in any order (`Batch`, `FeatureBatch`).
         entries: all training images, those of the other processes included.
         how: which patches may not be shared, and how they are chosen.
         device: where the model is.
         progress: told how many batches are done.
+        embed: from what batches hold to embeddings; `model.embed` by default.
 
     Raises:
         ValueError: if a class has no image.
@@ -60,7 +62,7 @@ def replace_prototypes(
     with evaluating(model):
         for done, batch in enumerate(batches, start=1):
             batch = batch.to(device)
-            embeddings = model.embed(batch.images).float()
+            embeddings = (embed or model.embed)(batch.images).float()
             maps = model.prototype_layer.distance_maps(embeddings)
             places = torch.tensor([order[id_] for id_ in batch.ids])
             candidates.add(maps, embeddings, batch.labels.cpu(), places, batch.to_source)

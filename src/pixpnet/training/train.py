@@ -21,16 +21,17 @@ from pytorch_lightning.loggers import Logger, TensorBoardLogger
 
 from pixpnet import zoo
 from pixpnet.config import RunConfig, TrainerOptions
-from pixpnet.data import DataOptions, DataSet, DrawnBirds, Entry, Loading, open_data, plain_loader
+from pixpnet.data import DataOptions, DataSet, DrawnBirds, Entry, Loading, Preprocessing, open_data, plain_loader
 from pixpnet.data.reader import CachedReader, WithoutMasks
 from pixpnet.data.scan import Progress
 from pixpnet.messages import first_line
-from pixpnet.model import PixPNet
+from pixpnet.model import Backbone, PixPNet
 from pixpnet.model.build import build_backbone, build_model
 from pixpnet.model.file import backbone_in
 from pixpnet.model.weights import read_state
 from pixpnet.training.checkpoint import LastEpoch
 from pixpnet.training.crops import write_crops
+from pixpnet.training.features import Features, ViewOf, plain_feature_loader
 from pixpnet.training.fitting import Fitting, Material
 from pixpnet.training.judging import Judgement, evaluating, judge
 from pixpnet.training.run import Run, RunError
@@ -149,7 +150,7 @@ def open_run_data(config: RunConfig, progress: Progress | None = None) -> DataSe
 
 
 def _prepare(config: RunConfig, data: DataSet, out: Path, watcher: Watcher) -> Fitting:
-    preprocessing = data.preprocessing if config.size is None else data.preprocessing.scaled_to(config.size)
+    preprocessing = preprocessing_of(config, data)
     how = config.optimisation
     augmentation = data.augmentation if how.views is None else replace(data.augmentation, factor=how.views)
     if not data.val:
@@ -157,16 +158,45 @@ def _prepare(config: RunConfig, data: DataSet, out: Path, watcher: Watcher) -> F
             f"{data.name} has too few images for a validation split, and the model is chosen on it: add images, or "
             "raise --validation_fraction"
         )
-    backbone = build_backbone(config.backbone, config.at, config.weights, preprocessing.size, config.seed, config.edits)
+    backbone = build_backbone(
+        config.backbone,
+        config.at,
+        config.weights,
+        preprocessing.size,
+        config.seed,
+        config.edits,
+        config.windows(preprocessing.size),
+    )
+    freeze(backbone, config, preprocessing.size)
     model = build_model(backbone, config.backbone, config.architecture, data.class_names, preprocessing, config.seed)
+    model.check_pooling()
     with evaluating(model):
         model(torch.zeros(1, 3, preprocessing.size, preprocessing.size))  # says now if prototypes do not fit
     # One cache for training, validation and replacement (one for each worker, where there are any), and none of the
     # masks, which nobody reads here.
     reader = CachedReader(WithoutMasks(data.reader), _CACHE_BYTES // max(1, config.workers))
     loading = Loading(how.batch_size, config.workers, cache_bytes=0)
-    material = Material(replace(data, reader=reader), preprocessing, augmentation, loading)
+    features = None
+    if how.frozen:
+        features = Features(backbone, preprocessing, augmentation, reader, repr(data.reader))
+    material = Material(replace(data, reader=reader), preprocessing, augmentation, loading, features)
     return Fitting(model, config.recipe, material, Run(out), config.seed, watcher)
+
+
+def preprocessing_of(config: RunConfig, data: DataSet) -> Preprocessing:
+    """From files to the network, as a run has it: the data set's own sizes and statistics, or what was asked for."""
+    preprocessing = data.preprocessing if config.frame is None else data.preprocessing.framed(config.frame)
+    return preprocessing if config.size is None else preprocessing.scaled_to(config.size)
+
+
+def freeze(backbone: Backbone, config: RunConfig, size: int) -> None:
+    """Keeps what a configuration wants frozen from learning."""
+    frozen = config.optimisation.frozen
+    if frozen == "all_but_last":
+        frozen = zoo.stage_before(config.backbone, config.at)
+    backbone.freeze(frozen, (size, size))
+    for parameter in backbone.frozen_parameters():
+        parameter.requires_grad_(False)
 
 
 def _carry_out(fitting: Fitting, trainer: pl.Trainer, config: RunConfig, data: DataSet) -> Metrics | None:
@@ -225,9 +255,17 @@ def _finish(fitting: Fitting, config: RunConfig, data: DataSet, device: torch.de
     before = copy.deepcopy(model)
     before.load_state_dict(read_state(run.learnt), strict=False)
 
+    features = material.features
+
     def judged(which: PixPNet, entries: tuple[Entry, ...], task: str) -> Judgement:
-        batches = plain_loader(data, entries, model.preprocessing, material.loading)
-        return judge(which.to(device), model.num_classes, batches, device, partial(watcher.busy, task))
+        telling = partial(watcher.busy, task)
+        if features is None:
+            batches = plain_loader(data, entries, model.preprocessing, material.loading)
+            return judge(which.to(device), model.num_classes, batches, device, telling)
+        freeze(which.backbone, config, model.preprocessing.size)
+        features.compute([ViewOf(entry) for entry in entries], device, telling)
+        kept = plain_feature_loader(features, entries, material.loading.batch_size)
+        return judge(which.to(device).behind_stem, model.num_classes, kept, device, telling)
 
     test = test_before = None
     if config.judge_on_test and len(data.test):

@@ -7,7 +7,8 @@ from pixpnet.explanation.record import ClassExplanation, Proof, Sight, Term
 
 CLAIM = (
     "The similarity of a cell depends on the pixels of its region and on nothing else. "
-    "The score is the maximum over all cells, and may move when other pixels change, because another cell may win."
+    "Which cell gives the score is decided among all cells, so the score may move when other pixels change, because "
+    "another cell may win."
 )
 SEES_EVERYTHING = (
     "Every cell of this model sees the whole image, so there is no part to outline: "

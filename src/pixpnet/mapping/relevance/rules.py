@@ -226,7 +226,16 @@ def _concatenation(passage: _Passage, relevances: Relevances) -> Relevances:
 
 @_rule(
     *(aten.view, aten._unsafe_view, aten.reshape, aten.permute, aten.transpose, aten.t, aten.squeeze, aten.unsqueeze),
-    *(aten.slice, aten.select, aten.split, aten.split_with_sizes, aten.chunk, aten.unbind, aten.expand),
+    *(
+        aten.slice,
+        aten.select,
+        aten.index_select,
+        aten.split,
+        aten.split_with_sizes,
+        aten.chunk,
+        aten.unbind,
+        aten.expand,
+    ),
     *(aten.clone, aten.alias, aten.detach, aten._to_copy, aten.constant_pad_nd, aten.roll, aten.flip),
     *(aten.pixel_shuffle, aten.pixel_unshuffle),
 )

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from pixpnet.box import Box
-from pixpnet.data import DataSet
+from pixpnet.data import DataSet, LockedSplit
 from pixpnet.fields import receptive_fields
 from pixpnet.metrics.auditing import Audit, audit
 from pixpnet.model import Origin, PixPNet
@@ -269,6 +269,29 @@ def test_validation_images_that_are_not_those_of_the_data_set_are_found(run: Pat
 def test_validation_images_that_were_also_learnt_from_are_found(run: Path, data: DataSet) -> None:
     both = replace(data, train=(*data.train, data.val[0]))
     assert "the model was chosen on a validation split of its own" in failures(audited(run, both))
+
+
+def test_a_validation_image_that_is_a_copy_of_a_training_image_is_found_whatever_its_name(
+    run: Path, data: DataSet
+) -> None:
+    copy = replace(data.val[0], digest=data.train[0].digest)
+    result = audited(run, replace(data, val=(copy, *data.val[1:])))
+    (finding,) = (one for one in result.conduct.findings if one.verdict == "fails")
+    assert "the pictures of 1 of them are also in train" in finding.evidence
+    assert copy.id in finding.evidence
+
+
+@pytest.mark.parametrize("split", ["val", "test"])
+def test_a_prototype_whose_picture_is_also_held_out_is_found(run: Path, data: DataSet, split: str) -> None:
+    model = PixPNet.load(run)
+    assert model.origins is not None
+    source = next(entry for entry in data.train if entry.id == model.origins[0].image)
+    copy = replace(data.val[0], id="another name", digest=source.digest)
+    held_out = {"val": (copy, *data.val[1:])} if split == "val" else {"test": LockedSplit("squares", (copy,))}
+    result = audited(run, replace(data, **held_out), model)
+    assert 0 in result.grounding.failed
+    claims = {finding.claim: finding for finding in result.grounding.findings}
+    assert "a copy of" in claims["every origin is a training image of the prototype's class"].evidence
 
 
 def test_damaged_records_are_errors_and_not_verdicts(run: Path) -> None:

@@ -23,7 +23,7 @@ from pixpnet.metrics.suite.band import GRID, median_band, on_grid
 from pixpnet.metrics.suite.keeping import Kept
 from pixpnet.model import PixPNet
 from pixpnet.records import to_plain
-from pixpnet.training import Run, open_run_data
+from pixpnet.training import Run, open_data_of, open_run_data
 from tests.training.conftest import Trained
 from tests.views.test_curve_figure import HEALTH
 
@@ -251,11 +251,11 @@ def test_parts_are_scored_on_the_drawn_images_once(run: Path, monkeypatch: pytes
         return window, replace(window, consistency=replace(often, mean=0.7))
 
     def with_parts(*words: Any) -> Any:
-        return replace(open_run_data(*words), point_parts=(0, 1), part_names=("beak", "tail"))
+        return replace(open_data_of(*words), point_parts=(0, 1), part_names=("beak", "tail"))
 
     monkeypatch.setattr(suite, "scores_by_region", scored)
     monkeypatch.setattr(suite, "prototype_health", lambda *_, **__: HEALTH)
-    monkeypatch.setattr(suite, "open_run_data", with_parts)
+    monkeypatch.setattr(suite, "open_data_of", with_parts)
     how = replace(FEW, samples=1, part_samples=5, mappings=("field", "prp"))
     for _ in range(2):
         table = measure(run, how).table

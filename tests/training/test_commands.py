@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from PIL import Image
+from PIL import Image, ImageOps
 
 from pixpnet.cli import main
 from pixpnet.commands.train import complete
@@ -226,32 +226,37 @@ def test_the_test_split_of_a_run_that_is_not_finished_stays_closed(
     assert not (run / "openings.jsonl").exists()
 
 
-def test_all_images_are_judged_of_other_data_only(
+@pytest.mark.filterwarnings("default::pixpnet.data.DataWarning")
+def test_all_images_are_judged_of_other_data_only_and_none_that_the_model_learnt_from(
     trained: Trained, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for words in ([], ["--data", trained.config.data]):
         assert main(["evaluate", str(run), "--split", "all", *words]) == 1, words
         assert "it goes with --data" in capsys.readouterr().err
     assert len((run / "openings.jsonl").read_text().splitlines()) == 1
-    # Other data: a part of what it knows, so that by hand all of its figures follow from those of the parts.
+    # Other data: the same test images, the same validation images, and training images that are mirrored.
     other = Path(shutil.copytree(trained.config.data.removeprefix("folder:"), tmp_path / "other"))
     for path in (other / "train").rglob("*.png"):
         if int(path.stem) > 1:
             path.unlink()
+        else:
+            ImageOps.mirror(Image.open(path)).save(path)
     assert main(["evaluate", str(run), "--data", f"folder:{other}", "--split", "all", "--json"]) == 0
-    record = json.loads(capsys.readouterr().out)
-    assert (record["split"], record["images"]) == ("all", 3 * (2 + 3 + 4))
-    assert [sum(line) for line in record["confusion"]] == [2 + 3 + 4] * 3
+    printed = capsys.readouterr()
+    record = json.loads(printed.out)
+    assert "left out 9 of 27 images" in printed.err
+    assert (record["split"], record["images"]) == ("all", 3 * (2 + 4))
+    assert [sum(line) for line in record["confusion"]] == [2 + 4] * 3
     metrics = json.loads((trained.path / "metrics.json").read_text())
-    known = [metrics[part]["confusion"] for part in ("validation", "test")]
-    for given, *parts in zip(record["confusion"], *known, strict=True):
-        for found, *sums in zip(given, *parts, strict=True):
-            assert 0 <= found - sum(sums) <= 2  # the rest are the training images
+    for given, known in zip(record["confusion"], metrics["test"]["confusion"], strict=True):
+        for found, before in zip(given, known, strict=True):
+            assert 0 <= found - before <= 2  # the rest are the mirrored images
     opening = json.loads((run / "openings.jsonl").read_text().splitlines()[-1])
     assert opening["images"] == 12
     assert str(other) in opening["reason"]
 
 
+@pytest.mark.filterwarnings("default::pixpnet.data.DataWarning")
 def test_evaluate_refuses_other_classes(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = draw_pictures(tmp_path / "other", ("blue", "green", "teal"))
     assert main(["evaluate", str(run), "--data", f"folder:{other}"]) == 1

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from pixpnet.cli import main
 from pixpnet.model import ModelFileError
 from pixpnet.recipe import Optimisation
-from pixpnet.training import RunError, resume
+from pixpnet.training import RunError, open_run_data, resume
 from pixpnet.training.run import Run
 from tests.training.material import small_config
 
@@ -50,7 +50,7 @@ def test_resuming_imports_code_that_a_run_names_only_if_that_is_allowed_and_no_o
 ) -> None:
     how = Optimisation(epochs=1, warm_up_epochs=0, batch_size=8, views=1)
     config = small_config(pictures, backbone="backbone_of_ones_own:build", weights="none", optimisation=how)
-    run = Run.create(tmp_path / "run", config)
+    run = Run.create(tmp_path / "run", config, open_run_data(config).listed)
     with pytest.raises(RunError, match=r"backbone_of_ones_own:build.*if you trust the run.*own_code=True"):
         resume(run.path)
     assert main(["train", "--resume", str(run.path)]) == 1

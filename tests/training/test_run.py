@@ -17,7 +17,7 @@ from pixpnet.config import read_config
 from pixpnet.data import Entry, open_data, preprocess
 from pixpnet.data.reader import FileReader
 from pixpnet.model import PixPNet
-from pixpnet.training import LogLine, Nobody, Run, RunError, fitting, resume, train
+from pixpnet.training import LogLine, Nobody, Run, RunError, fitting, open_run_data, resume, train
 from pixpnet.training.judging import Judgement, judgement
 from tests.training.conftest import Trained
 from tests.training.material import in_child, small_config
@@ -32,7 +32,7 @@ def test_a_run_leaves_the_files_it_promises(trained: Trained) -> None:
     names = {path.name for path in trained.path.iterdir() if not path.name.startswith(".")}
     assert names - {"tensorboard"} == {
         *("config.yaml", "model.safetensors", "prototypes.json", "prototypes", "metrics.json"),
-        *("log.csv", "openings.jsonl", "checkpoints"),
+        *("images.csv", "log.csv", "openings.jsonl", "checkpoints"),
     }
     assert not list(trained.path.rglob("*.part"))
     assert read_config(trained.path / "config.yaml") == trained.config
@@ -84,7 +84,7 @@ def test_a_run_is_never_overwritten(trained: Trained, tmp_path: Path) -> None:
 
 
 def test_a_second_process_on_the_same_run_is_refused(trained: Trained, tmp_path: Path) -> None:
-    run = Run.create(tmp_path / "run", trained.config)
+    run = Run.create(tmp_path / "run", trained.config, open_run_data(trained.config).listed)
     with run.locked(), pytest.raises(RunError, match="another process"):
         resume(run.path)
     assert not run.checkpoint.exists()

@@ -142,11 +142,11 @@ def _measured(found: Run) -> tuple[str, str, str]:
 def _open(found: Run, model: PixPNet, console: Console) -> DataSet | None:
     """The run's data set, or a warning that it is not at hand."""
     from pixpnet.data import DataError
-    from pixpnet.training import open_run_data
+    from pixpnet.training import open_data_of
 
     try:
         with progress_bar(console, "looking at the images") as progress:
-            data = open_run_data(found.config, progress)
+            data = open_data_of(found, progress)
     except (DataError, OSError) as error:
         sys.stderr.write(f"warning: {found.config.data} is not at hand, so not all can be checked: {error}\n")
         return None

@@ -41,14 +41,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Judges a run's model on images and prints how it did."""
-    from dataclasses import replace
-
     from rich.console import Console
 
     from pixpnet.data import Loading, plain_loader
+    from pixpnet.data.registry import same_place
     from pixpnet.model import PixPNet
     from pixpnet.records import to_plain
-    from pixpnet.training import Run, judge, open_run_data
+    from pixpnet.training import Run, judge, open_data_of
 
     found = Run(args.run)
     config = found.config
@@ -56,9 +55,9 @@ def run(args: Namespace) -> int:
     device = choose_device(args.device)
     console = Console(file=sys.stderr)
     with progress_bar(console, "looking at the images") as progress:
-        data = open_run_data(replace(config, data=args.data or config.data), progress)
+        data = open_data_of(found, progress, args.data)
     _refuse_other_classes(model, data)
-    if args.split != "val" and (args.data is None or _same_place(args.data, config.data)):
+    if args.split != "val" and (args.data is None or same_place(args.data, config.data)):
         if args.split == "all":
             raise ValueError("--split all would judge a model on what it learnt from: it goes with --data of others")
         if not found.finished:
@@ -98,13 +97,6 @@ def _report(judgement: Judgement, model: PixPNet, data: DataSet, split: str) -> 
         taken = ", ".join(f"{count} for {model.class_names[other]}" for count, other in sorted(wrong, reverse=True)[:3])
         lines.append(f"{name:{width}s}  {accuracy:6.1%}" + (f"   taken: {taken}" if taken else ""))
     return "\n".join(lines) + "\n"
-
-
-def _same_place(one: str, two: str) -> bool:
-    from pixpnet.data import parse_spec
-
-    first, second = parse_spec(one), parse_spec(two)
-    return first.kind == second.kind and first.path.resolve() == second.path.resolve()
 
 
 def _refuse_other_classes(model: PixPNet, data: DataSet) -> None:

@@ -160,11 +160,11 @@ def _read(images: Sequence[Path], model: PixPNet) -> list[Sample]:
 def _open(found: Run, model: PixPNet, console: Console, notes: list[str]) -> DataSet | None:
     """The run's data set, or a note that it is not at hand."""
     from pixpnet.data import DataError
-    from pixpnet.training import open_run_data
+    from pixpnet.training import open_data_of
 
     try:
         with progress_bar(console, "looking at the images") as progress:
-            data = open_run_data(found.config, progress)
+            data = open_data_of(found, progress)
     except (DataError, OSError) as error:
         note = f"The data set {found.config.data} is not at hand, so no examples could be drawn from it: {error}"
         sys.stderr.write(f"warning: {note}\n")
@@ -174,6 +174,7 @@ def _open(found: Run, model: PixPNet, console: Console, notes: list[str]) -> Dat
         raise ValueError(
             f"{found.config.data} has other classes than the model that was trained on it: was it changed?"
         )
+    notes += [f"The data set has changed since the run began: {sentence}" for sentence in data.changes.sentences]
     return data
 
 

@@ -11,6 +11,7 @@ from pixpnet.data.catalogue import Catalogue, Entry, Reader
 from pixpnet.data.drawn import DrawnBirds
 from pixpnet.data.errors import BadFilesError, DataError, DataWarning, Leak, LeakError, Problem, listing
 from pixpnet.data.leaks import find_leaks
+from pixpnet.data.listed import Changes, ImageList, place
 from pixpnet.data.locked import LockedSplit
 from pixpnet.data.preprocessing import Preprocessing
 from pixpnet.data.scan import FileFacts, Progress, scan
@@ -63,6 +64,7 @@ class DataSet:
         skipped: unusable files that were left out because the caller asked for it.
         leaks: test images that are also in train, let through because the caller asked for it.
         split_rule: how images were chosen that are held out, for further splits of `train`.
+        changes: since the run began that the data set was opened for.
     """
 
     name: str
@@ -78,6 +80,13 @@ class DataSet:
     skipped: tuple[Problem, ...] = ()
     leaks: tuple[Leak, ...] = ()
     split_rule: SplitRule = "quota"
+    changes: Changes = field(default_factory=Changes)
+
+    @property
+    def listed(self) -> ImageList:
+        """All images by split, for a run to keep; see `pixpnet.data.listed`."""
+        learnt = ImageList.of([("train", self.train), ("val", self.val)], self.class_names)
+        return ImageList(learnt.images + self.test.listed(self.class_names).images)
 
 
 @dataclass(frozen=True)
@@ -97,13 +106,16 @@ class Divided:
     copies: tuple[Leak, ...] = ()
 
 
-def open_catalogue(catalogue: Catalogue, options: DataOptions, progress: Progress | None = None) -> DataSet:
+def open_catalogue(
+    catalogue: Catalogue, options: DataOptions, progress: Progress | None = None, listed: ImageList | None = None
+) -> DataSet:
     """Makes a data set of a catalogue; see `pixpnet.data.open_data`.
 
     Args:
         catalogue: what there is.
         options: what is wanted.
         progress: told how many of how many files have been looked at.
+        listed: where a run had the images; they are put there again, and what is different is in `changes`.
 
     Raises:
         BadFilesError: if there are unusable files and `on_bad` is "stop".
@@ -123,6 +135,11 @@ def open_catalogue(catalogue: Catalogue, options: DataOptions, progress: Progres
     )
     divided = divide(usable(catalogue.entries, facts), catalogue, options)
     _refuse_empty_classes(catalogue, divided.train)
+    changes, why_empty = Changes(), ""
+    if listed is not None:
+        held_out, (divided, changes) = divided.test, _as_listed(divided, catalogue, listed)
+        if held_out:
+            why_empty = f"{catalogue.name}: nothing is left to test on\n" + "\n".join(changes.sentences)
     if divided.copies:
         warnings.warn(_copies_notice(catalogue, divided, options), DataWarning, stacklevel=3)
     leaks = find_leaks((*divided.train, *divided.val), divided.test)
@@ -138,7 +155,8 @@ def open_catalogue(catalogue: Catalogue, options: DataOptions, progress: Progres
     preprocessing = catalogue.preprocessing
     if not catalogue.statistics_known:
         # Paper: over the full data set. Here over what may be learnt from; the test images stay closed.
-        found = statistics_of(facts[entry.id] for entry in (*divided.train, *divided.val))
+        by_pixels = {fact.digest: fact for fact in facts.values()}
+        found = statistics_of(by_pixels[entry.digest or ""] for entry in (*divided.train, *divided.val))
         preprocessing = replace(preprocessing, mean=found.mean, std=found.std)
     return DataSet(
         name=catalogue.name,
@@ -147,13 +165,14 @@ def open_catalogue(catalogue: Catalogue, options: DataOptions, progress: Progres
         point_parts=catalogue.point_parts,
         train=divided.train,
         val=divided.val,
-        test=LockedSplit(catalogue.name, divided.test),
+        test=LockedSplit(catalogue.name, divided.test, why_empty),
         reader=catalogue.reader,
         preprocessing=preprocessing,
         augmentation=catalogue.augmentation,
         skipped=problems,
         leaks=leaks,
         split_rule=_rule(catalogue, options),
+        changes=changes,
     )
 
 
@@ -176,6 +195,13 @@ def divide(entries: Iterable[Entry], catalogue: Catalogue, options: DataOptions)
         copied = {copy.test_id for copy in copies}
         val = tuple(entry for entry in val if entry.id not in copied)
     return Divided(train, val, test, copies)
+
+
+def _as_listed(divided: Divided, catalogue: Catalogue, listed: ImageList) -> tuple[Divided, Changes]:
+    placed = place(
+        [("train", divided.train), ("val", divided.val), ("test", divided.test)], catalogue.class_names, listed
+    )
+    return Divided(placed.train, placed.val, placed.test), placed.changes
 
 
 def unusable(catalogue: Catalogue, facts: Mapping[str, FileFacts]) -> tuple[Problem, ...]:

@@ -6,13 +6,14 @@ lying about: `LockedSplit.open` is the one way to them, and it takes a recorder.
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from pixpnet.data.catalogue import Entry
 from pixpnet.data.errors import DataError
+from pixpnet.data.listed import ImageList
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,9 @@ class LockedSplit:
     LockedSplit('jays', 0 images)
     """
 
-    def __init__(self, name: str, entries: tuple[Entry, ...]) -> None:
+    def __init__(self, name: str, entries: tuple[Entry, ...], why_empty: str = "") -> None:
         self._name = name
+        self._why_empty = why_empty or f"{name} has no test split: add a folder `test`, or set test_fraction above 0"
         self.__entries = entries
 
     def __len__(self) -> int:
@@ -65,13 +67,27 @@ class LockedSplit:
             DataError: if the data set has no test split.
         """
         if not self.__entries:
-            raise DataError(f"{self._name} has no test split: add a folder `test`, or set test_fraction above 0")
+            raise DataError(self._why_empty)
         if not reason.strip():
             raise ValueError("opening the test split needs a reason, e.g. reason='final evaluation'")
         ids = "\n".join(sorted(entry.id for entry in self.__entries))
         fingerprint = hashlib.blake2b(ids.encode(), digest_size=8).hexdigest()
         recorder(Opening(self._name, reason, len(self), fingerprint))
         return self.__entries
+
+    def without(self, digests: Collection[str], why_empty: str) -> "LockedSplit":
+        """The same split, as closed as before, without some pictures.
+
+        Args:
+            digests: of their pixels.
+            why_empty: what to say to whoever opens it if nothing is left.
+        """
+        left = tuple(entry for entry in self.__entries if entry.digest not in digests)
+        return LockedSplit(self._name, left, why_empty if self.__entries and not left else self._why_empty)
+
+    def listed(self, class_names: tuple[str, ...]) -> ImageList:
+        """Names and digests of the images, for a run to keep; the images themselves stay closed."""
+        return ImageList.of([("test", self.__entries)], class_names)
 
 
 def record_in(path: Path, model: Callable[[], str] | None = None) -> Recorder:

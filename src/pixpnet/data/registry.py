@@ -17,6 +17,7 @@ from pixpnet.data.drawn import birds_catalogue
 from pixpnet.data.errors import DataError, Problem
 from pixpnet.data.folder import folder_catalogue
 from pixpnet.data.imagenette import imagenette_catalogue
+from pixpnet.data.listed import ImageList
 from pixpnet.data.scan import Progress
 
 
@@ -76,6 +77,12 @@ def guess_spec(text: str) -> DataSpec:
     return DataSpec("folder", path)
 
 
+def same_place(one: str, two: str) -> bool:
+    """Whether two names of data sets mean the same kind and folder."""
+    first, second = parse_spec(one), parse_spec(two)
+    return first.kind == second.kind and first.path.resolve() == second.path.resolve()
+
+
 def catalogue_of(spec: DataSpec, options: DataOptions) -> Catalogue:
     """Lists a data set without looking into its images."""
     return _without_twins(KINDS[spec.kind](spec.path, options))
@@ -93,7 +100,12 @@ def _without_twins(catalogue: Catalogue) -> Catalogue:
     return replace(catalogue, entries=tuple(reversed(first.values())), problems=(*catalogue.problems, *twins))
 
 
-def open_data(spec: str, options: DataOptions | None = None, progress: Progress | None = None) -> DataSet:
+def open_data(
+    spec: str,
+    options: DataOptions | None = None,
+    progress: Progress | None = None,
+    listed: ImageList | None = None,
+) -> DataSet:
     """Opens a data set by name, ready to train on.
 
     The first opening reads every file once, to find unusable ones, copies across splits, and mean and std;
@@ -103,6 +115,8 @@ def open_data(spec: str, options: DataOptions | None = None, progress: Progress 
         spec: `birds`, `cub:PATH`, `cars:PATH`, `imagenette:PATH` or `folder:PATH`.
         options: splits, and what to do about bad files and leaks.
         progress: told how many of how many files have been looked at.
+        listed: where a run had the images (`DataSet.listed`); they are put there again, and files that came or changed
+            since are left out and said (`DataSet.changes`).
 
     Raises:
         DataError: if the data set cannot be used as it is; the message says what to do.
@@ -111,9 +125,11 @@ def open_data(spec: str, options: DataOptions | None = None, progress: Progress 
     >>> len(data.class_names), len(data.train) + len(data.val), data.test
     (12, 2400, LockedSplit('drawn birds', 600 images))
     """
-    return open_spec(parse_spec(spec), DataOptions() if options is None else options, progress)
+    return open_spec(parse_spec(spec), DataOptions() if options is None else options, progress, listed)
 
 
-def open_spec(spec: DataSpec, options: DataOptions, progress: Progress | None = None) -> DataSet:
+def open_spec(
+    spec: DataSpec, options: DataOptions, progress: Progress | None = None, listed: ImageList | None = None
+) -> DataSet:
     """Like `open_data`, for a name that has been parsed or guessed."""
-    return open_catalogue(catalogue_of(spec, options), options, progress)
+    return open_catalogue(catalogue_of(spec, options), options, progress, listed)

@@ -5,7 +5,8 @@ from pixpnet.training.fitting import TrainingDiverged
 from pixpnet.training.judging import Interval, Judgement, judge
 from pixpnet.training.replacement import replace_prototypes
 from pixpnet.training.run import LogLine, OpeningLine, Run, RunError
-from pixpnet.training.train import Metrics, open_run_data, resume, train
+from pixpnet.training.run_data import open_data_of, open_run_data
+from pixpnet.training.train import Metrics, resume, train
 from pixpnet.training.watching import Nobody, Watcher
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "TrainingDiverged",
     "Watcher",
     "judge",
+    "open_data_of",
     "open_run_data",
     "replace_prototypes",
     "resume",

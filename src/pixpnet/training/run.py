@@ -2,6 +2,7 @@
 
 ```
 config.yaml         everything that decided the run; `pixpnet train --config` takes it
+images.csv          its images when it began: split, class, name, and a hash of the pixels
 model.safetensors   the best model so far, by validation after replacement, with all that it needs to answer
 prototypes.json     for each prototype: class, source image, cell, exact field, distance
 prototypes/         two pictures of each prototype: what its cell saw (.png), and the training image around it (.jpg)
@@ -27,11 +28,14 @@ from safetensors.torch import save
 from torch import Tensor
 
 from pixpnet.config import RunConfig, config_text, read_config
+from pixpnet.data.listed import ImageList
 from pixpnet.data.locked import Recorder, record_in
 from pixpnet.model import PixPNet
 from pixpnet.model.file import MODEL_FILE, PICTURES_FOLDER, PROTOTYPES_FILE, prototypes_listing
 from pixpnet.records import from_plain, to_plain
 from pixpnet.whole_file import written_whole
+
+IMAGES_FILE = "images.csv"
 
 
 class RunError(ValueError):
@@ -104,8 +108,8 @@ class Run:
     path: Path
 
     @classmethod
-    def create(cls, path: Path, config: RunConfig) -> "Run":
-        """A new folder with its configuration.
+    def create(cls, path: Path, config: RunConfig, images: ImageList) -> "Run":
+        """A new folder with its configuration and the list of its images.
 
         Raises:
             RunError: if there is something already.
@@ -114,6 +118,7 @@ class Run:
         path.mkdir(parents=True, exist_ok=True)
         run = cls(path)
         run.checkpoint.parent.mkdir(exist_ok=True)
+        run.write_images(images)  # first: where there is a configuration there is a list
         run.write("config.yaml", config_text(config))
         return run
 
@@ -167,6 +172,27 @@ class Run:
         except (ValueError, RecursionError) as error:
             raise RunError(f"{self.openings} is damaged: {error}") from error
 
+    def write_images(self, images: ImageList) -> None:
+        """Keeps the list of the run's images."""
+        self.write(IMAGES_FILE, images.text)
+
+    def read_images(self) -> ImageList | None:
+        """The images that the run had when it began; None in runs of earlier versions, which kept no list.
+
+        Raises:
+            RunError: if the list is damaged.
+        """
+        path = self.path / IMAGES_FILE
+        try:
+            return ImageList.from_text(path.read_bytes().decode())
+        except FileNotFoundError:
+            return None
+        except (ValueError, csv.Error) as error:
+            raise RunError(
+                f"{path} is damaged: {error}. Without it nobody knows what the run learnt from: put a copy back, or "
+                "train anew"
+            ) from error
+
     def fingerprint(self) -> str:
         """A hash of the run's model as it is now, "none" where there is no model yet."""
         try:
@@ -188,7 +214,7 @@ class Run:
     def write(self, name: str, text: str) -> None:
         """Writes a text file, whole or not at all."""
         with written_whole(self.path / name) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+            temporary.write_text(text, encoding="utf-8", newline="")
 
     @property
     def learnt(self) -> Path:

@@ -21,7 +21,7 @@ from pytorch_lightning.loggers import Logger, TensorBoardLogger
 
 from pixpnet import zoo
 from pixpnet.config import RunConfig, TrainerOptions
-from pixpnet.data import DataOptions, DataSet, DrawnBirds, Entry, Loading, Preprocessing, open_data, plain_loader
+from pixpnet.data import DataSet, Entry, Loading, Preprocessing, plain_loader
 from pixpnet.data.reader import CachedReader, WithoutMasks
 from pixpnet.data.scan import Progress
 from pixpnet.messages import first_line
@@ -35,6 +35,7 @@ from pixpnet.training.features import Features, ViewOf, plain_feature_loader
 from pixpnet.training.fitting import Fitting, Material
 from pixpnet.training.judging import Judgement, evaluating, judge
 from pixpnet.training.run import Run, RunError
+from pixpnet.training.run_data import open_data_to_resume, open_run_data
 from pixpnet.training.watching import Nobody, Watcher
 
 _CACHE_BYTES = 2**31
@@ -100,7 +101,7 @@ def train(
     fitting = _prepare(config, data, out, watcher or Nobody())
     trainer = _trainer(config.trainer, out, fitting)
     if _leads():
-        Run.create(out, config)
+        Run.create(out, config, data.listed)
     return _carry_out(fitting, trainer, config, data)
 
 
@@ -130,23 +131,12 @@ def resume(
         )
     if run.finished:
         raise RunError(f"{out} is finished: pixpnet evaluate {out}, or train anew with another --out")
-    data = open_run_data(config, progress)
+    data = open_data_to_resume(run, progress)
     fitting = _prepare(config, data, out, watcher or Nobody())
     trainer = _trainer(config.trainer, out, fitting)
+    if _leads() and not run.checkpoint.exists():
+        run.write_images(data.listed)  # nothing was learnt yet
     return _carry_out(fitting, trainer, config, data)
-
-
-def open_run_data(config: RunConfig, progress: Progress | None = None) -> DataSet:
-    """The data set of a run, split as it was for that run."""
-    options = DataOptions(
-        seed=config.seed,
-        validation_fraction=config.validation_fraction,
-        split_rule=config.split_rule,
-        on_bad=config.on_bad,
-        crop_to_box=config.crop_to_box,
-        birds=DrawnBirds(train=config.birds),
-    )
-    return open_data(config.data, options, progress)
 
 
 def _prepare(config: RunConfig, data: DataSet, out: Path, watcher: Watcher) -> Fitting:

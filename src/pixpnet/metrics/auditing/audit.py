@@ -56,7 +56,7 @@ def audit(
     Args:
         run: the folder of the run.
         model: of the run, in eval mode (`PixPNet.load`).
-        data: its data set (`pixpnet.training.open_run_data`), whose test split stays closed; None where it is not at
+        data: its data set (`pixpnet.training.open_data_of`), whose test split stays closed; None where it is not at
             hand, and then some claims are not checked.
         threshold: what the mean field may be at most, as a share of the image.
         tolerance: the largest difference between a component of a prototype and of its patch.

@@ -123,9 +123,11 @@ def _wrong_regions(model: PixPNet, origins: Sequence[Origin]) -> dict[int, str]:
 
 
 def _strangers(origins: Sequence[Origin], data: DataSet) -> dict[int, str]:
-    """Origins that are no training images of their class; the splits are disjoint, so those are in no other."""
+    """Origins that are no training images of their class, or whose picture is also in a split that is held out."""
     train = {entry.id: entry for entry in data.train}
     held_out = {entry.id for entry in data.val}
+    copies = {entry.digest: f"{entry.id} of the validation split" for entry in data.val if entry.digest is not None}
+    copies |= {image.digest: "an image of the test split" for image in data.test.listed(data.class_names).images}
     wrong = {}
     for origin in origins:
         if origin.image in held_out:
@@ -134,6 +136,8 @@ def _strangers(origins: Sequence[Origin], data: DataSet) -> dict[int, str]:
             wrong[origin.prototype] = f"comes from {origin.image}, which is neither in train nor in validation"
         elif train[origin.image].label != origin.label:
             wrong[origin.prototype] = f"comes from {origin.image} of another class"
+        elif (copy := copies.get(train[origin.image].digest or "no digest")) is not None:
+            wrong[origin.prototype] = f"comes from {origin.image}, a copy of {copy}"
     return wrong
 
 

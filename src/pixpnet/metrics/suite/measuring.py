@@ -30,7 +30,7 @@ from pixpnet.metrics.suite.keeping import Kept
 from pixpnet.metrics.suite.record import TABLE_FILE, Accuracy, MappingRow, PartFigures, Settings, Table
 from pixpnet.model import PixPNet
 from pixpnet.records import from_plain, to_plain
-from pixpnet.training import Judgement, Metrics, Run, judge, open_run_data
+from pixpnet.training import Judgement, Metrics, Run, judge, open_data_of
 from pixpnet.whole_file import written_whole
 
 # Told what is being done, how much of it, of how much.
@@ -106,7 +106,7 @@ def measure(
     if not found.finished:
         raise ValueError(f"{run} is not finished, so its model is not fixed: pixpnet train --resume {run}")
     model = PixPNet.load(found.path, own_code=own_code).to(device)
-    data = open_run_data(found.config, partial(watching, "looking at the images"))
+    data = open_data_of(found, partial(watching, "looking at the images"))
     if data.class_names != model.class_names:
         raise ValueError(f"{found.config.data} has other classes than the model: was it changed?")
     entries = _entries(found, data, settings)

@@ -22,7 +22,7 @@ from pixpnet.metrics.health import (
     ReplacementCost,
     Twins,
 )
-from pixpnet.metrics.suite import MappingRow, PartFigures, Table, read_table
+from pixpnet.metrics.suite import ClassDraw, MappingRow, PartFigures, Table, read_table
 from pixpnet.metrics.suite import measuring as suite
 from pixpnet.model import PixPNet
 from pixpnet.model.file import prototypes_listing
@@ -30,6 +30,7 @@ from pixpnet.records import from_plain, to_plain
 from pixpnet.training import Run
 from tests.training.conftest import Trained
 
+DRAW = ClassDraw(classes=3, images=36, fewest=11, median=12.0, few=0)
 FEW = ("--mappings", "field", "random", "--samples", "2", "--prototypes", "1", "--split", "val", "--device", "cpu")
 
 
@@ -172,13 +173,16 @@ def test_an_audit_shows_consistency_of_this_very_model_only(run: Path, capsys: p
     assert main(["measure", str(run), *FEW]) == 0
     table = read_table(run)
     row = replace(table.rows[0], window=PartFigures(Estimate(0.625, None, None, 1, 1), None, None, None, 0))
-    (run / "measure" / "table.json").write_text(json.dumps(to_plain(replace(table, rows=(row, *table.rows[1:])))))
+    changed = replace(table, rows=(row, *table.rows[1:]), part_draw=DRAW)
+    (run / "measure" / "table.json").write_text(json.dumps(to_plain(changed)))
     capsys.readouterr()
     assert audit(run, "--json") == 0
     record = json.loads(capsys.readouterr().out)
     assert record["row"]["S_con"] == "62.5"
     # 72 x 32 / 224 = 10; figures of a handful of validation images must not pass for those of Table 1.
-    assert record["parts_measured_on"] == "0 val images, window of 10 x 10 pixels"
+    assert record["parts_measured_on"] == (
+        "val, 36 images of 3 classes (11 or more of each, median 12), window of 10 x 10 pixels"
+    )
     tamper(run)
     assert audit(run, "--json") == 3
     assert json.loads(capsys.readouterr().out)["row"]["S_con"] == "–"
@@ -205,16 +209,30 @@ def test_soft_scores_both_regions_the_threshold_and_the_stated_error_are_shown(
     assert "health of 6 prototypes" in capsys.readouterr().out
     table = read_table(run)
     row = replace(table.rows[0], window=figures(0.5), claimed=figures(0.7), median_area=0.9)
-    said = table_text(replace(table, rows=(replace(row, area=Estimate(1.8, 0.9, 4.0, 8, 3)),), part_samples=12))
+    said = table_text(replace(table, rows=(replace(row, area=Estimate(1.8, 0.9, 4.0, 8, 3)),), part_draw=DRAW))
     lines = said.splitlines()
     head = next(place for place, line in enumerate(lines) if "soft S_con" in line)
     assert lines[head + 1].split()[:7] == ["field", "window", "10", "50.0", "(45.0", "to", "55.0)"]
     assert "51.0 (45.0 to 55.0)" in lines[head + 1]
     assert lines[head + 2].split()[:3] == ["exact", "field", "70.0"]
     assert "at least 80 % of the images that show it" in said
+    assert "S_con, S_sta: 36 images of 3 classes (11 or more of each, median 12), in a window of 10 x 10" in said
+    assert "Warning" not in said
     assert "Noise 0.2." in said
     assert "off the exact ones by up to 0.243 (AUSC) and 4.2 points (%2R)" in said
     assert "the median AUSC is 0.90" in said
+
+
+def test_classes_with_few_images_are_warned_of(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["measure", str(run), *FEW]) == 0
+    capsys.readouterr()
+    table = read_table(run)
+    row = replace(table.rows[0], window=figures(0.9), claimed=figures(0.8))
+    said = table_text(replace(table, rows=(row,), part_draw=ClassDraw(3, 24, 1, 11.0, 1)))
+    assert "24 images of 3 classes (1 or more of each, median 11)" in said
+    assert "Warning: 1 of 3 classes have fewer than ten images, the smallest 1." in said
+    alone = table_text(replace(table, rows=(row,), part_draw=ClassDraw(1, 12, 12, 12.0, 0)))
+    assert "S_con, S_sta: 12 images of 1 class, in a window" in alone
 
 
 def test_health_is_said_with_intervals_and_what_is_undefined_is_counted() -> None:

@@ -17,7 +17,7 @@ from pixpnet.metrics.bootstrap import Estimate
 from pixpnet.metrics.health import prototype_health
 from pixpnet.metrics.ordering import STATED_ERROR, Curve, relevance_ordering
 from pixpnet.metrics.part_scores import PartScores
-from pixpnet.metrics.suite import Settings, Table, compare, group_tables, measure, read_table, spread
+from pixpnet.metrics.suite import ClassDraw, Settings, Table, compare, group_tables, measure, read_table, spread
 from pixpnet.metrics.suite import measuring as suite
 from pixpnet.metrics.suite.band import GRID, median_band, on_grid
 from pixpnet.metrics.suite.keeping import Kept
@@ -238,7 +238,7 @@ def test_parts_are_scored_on_the_drawn_images_once(run: Path, monkeypatch: pytes
             soft_stability=None,
             undefined=2,
             prototypes=(),
-            samples=5,
+            class_images=(3, 0, 0),
             mapping=mapping,
             region=regions[0],
             window_side=10,
@@ -267,10 +267,12 @@ def test_parts_are_scored_on_the_drawn_images_once(run: Path, monkeypatch: pytes
         assert (field.window.stability, field.window.undefined) == (None, 2)
         assert prp.window is prp.claimed is None
         assert "no region of its own" in prp.notes[0]
-        assert table.part_samples == 5
-    assert asked == [("field", 5, 10)]  # 72 x 32 / 224
-    measure(run, replace(how, part_samples=None))
+        # Three classes of three validation images each: with 5 images wanted, one whole class.
+        assert table.part_draw == ClassDraw(classes=1, images=3, fewest=3, median=3.0, few=1)
+    assert asked == [("field", 3, 10)]  # 72 x 32 / 224
+    table = measure(run, replace(how, part_samples=None)).table
     assert asked[1:] == [("field", 9, 10)]
+    assert table.part_draw == ClassDraw(classes=3, images=9, fewest=3, median=3.0, few=3)
 
 
 @pytest.mark.parametrize(

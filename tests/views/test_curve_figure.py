@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from pixpnet.config import RunConfig
 from pixpnet.metrics.bootstrap import Estimate
 from pixpnet.metrics.health import Background, Coverage, Deciding, Duplicates, PrototypeHealth, Twins
-from pixpnet.metrics.suite import Accuracy, MappingRow, Settings, Table
+from pixpnet.metrics.suite import Accuracy, ClassDraw, MappingRow, Settings, Table
 from pixpnet.metrics.suite.band import GRID, median_band
 from pixpnet.views.curve_figure import curve_figure
 from tests.views.test_figures import LONG, assert_readable, said
@@ -56,7 +56,7 @@ def table(mappings: tuple[str, ...] = ALL, mean_field: float = 0.285, name: str 
         mean_field=mean_field,
         prototypes=120,
         samples=5,
-        part_samples=600,
+        part_draw=ClassDraw(12, 600, 50, 50.0, 0),
         window=31,
         threshold=0.8,
         noise=0.2,

@@ -9,7 +9,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from pixpnet.commands.device import DEVICE_HELP, choose_device
-from pixpnet.commands.measured_text import table_text
+from pixpnet.commands.measured_text import few_images, table_text
 from pixpnet.commands.progress import task_bars
 
 if TYPE_CHECKING:
@@ -46,7 +46,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--prototypes", type=int, default=3, metavar="N", help="of each sample's class, drawn for it; 0 for all"
     )
     parser.add_argument(
-        "--part_samples", type=int, default=0, metavar="N", help="drawn for consistency and stability; 0 for all"
+        "--part_samples",
+        type=int,
+        default=0,
+        metavar="N",
+        help="images for consistency and stability, at most N, drawn as whole classes (at least one); 0 for all",
     )
     parser.add_argument(
         "--method",
@@ -93,6 +97,7 @@ def run(args: Namespace) -> int:
         return 130
     curves = draw_curves(measured)
     if args.json:
+        sys.stderr.writelines(f"{line}\n" for line in few_images(measured.table))
         sys.stdout.write(json.dumps(to_plain(measured.table), indent=1) + "\n")
     else:
         sys.stdout.write(f"{table_text(measured.table)}\ncurves: {curves}\n")

@@ -9,7 +9,7 @@ from pixpnet.commands.table import aligned
 if TYPE_CHECKING:
     from pixpnet.metrics.bootstrap import Estimate
     from pixpnet.metrics.health import PrototypeHealth
-    from pixpnet.metrics.suite import MappingRow, PartFigures, Table
+    from pixpnet.metrics.suite import ClassDraw, MappingRow, PartFigures, Table
 
 _UNKNOWN = "–"
 _COLUMNS = ("mapping", "S_con", "S_sta", "AUSC", "%2R", "undefined")
@@ -41,12 +41,14 @@ def table_text(table: Table) -> str:
             f"points (%2R), their means by {off.mean_area:.3f} and {100 * off.mean_recovery:.1f}, in {off.curves} "
             f"curves of {off.where}: a hint, no bound. --method exact is exact."
         )
-    if parts:
+    if parts and table.part_draw is not None:
+        draw = table.part_draw
         lines.append(
-            f"S_con, S_sta: {table.part_samples} images, in a window of {table.window} x {table.window} pixels. "
+            f"S_con, S_sta: {draw_words(draw)}, in a window of {table.window} x {table.window} pixels. "
             f"Consistent is a part in at least {100 * table.threshold:g} % of the images that show it; soft is the "
             f"mean without that threshold. Noise {table.noise:g}. Larger regions score higher: compare with random."
         )
+        lines += few_images(table)
     lines += [
         "In brackets: 95 % intervals for other samples (AUSC, %2R) and other classes (S_con, S_sta) like these.",
         *dict.fromkeys(note for row in table.rows for note in row.notes),
@@ -54,6 +56,26 @@ def table_text(table: Table) -> str:
         *health_lines(table.health),
     ]
     return "\n".join(lines) + "\n"
+
+
+def draw_words(draw: ClassDraw) -> str:
+    """What consistency was measured on: classes, and images of each."""
+    some = f"{draw.images} images of {draw.classes} {'class' if draw.classes == 1 else 'classes'}"
+    if draw.classes == 1:
+        return some
+    return f"{some} ({draw.fewest} or more of each, median {draw.median:g})"
+
+
+def few_images(table: Table) -> list[str]:
+    """A warning where classes have too few images for consistency to mean much; nothing otherwise."""
+    draw = table.part_draw
+    if draw is None or not draw.few:
+        return []
+    return [
+        f"Warning: {draw.few} of {draw.classes} classes have fewer than ten images, the smallest {draw.fewest}. In few "
+        "images a prototype finds some part every time by luck, so S_con is too high: compare it with random, or "
+        "measure on a split with more images of each class."
+    ]
 
 
 def _has_outliers(row: MappingRow) -> bool:

@@ -1,8 +1,11 @@
 """What the suite measures and writes down: one table for a run, with a row for each mapping (Table 2)."""
 
 import json
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Literal
 
 from pixpnet.config import RunConfig
@@ -14,6 +17,8 @@ from pixpnet.records import from_plain
 
 TABLE_FILE = "table.json"
 Split = Literal["test", "val"]
+FEW_IMAGES = 10
+"""With fewer images of a class, finding a part in most of them is often luck."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +32,8 @@ class Settings:
         method: of the curves.
         split: whose images. The paper measures on test images, which no choice was made by, so that is the default;
             every opening is on record. Where measurements are to decide between models, take ``val``.
-        part_samples: how many are drawn for consistency and stability; None for all, as in the paper.
+        part_samples: about how many are drawn for consistency and stability, as whole classes (`drawn_classes`); None
+            for all, as in the paper.
         seed: of all draws.
     """
 
@@ -86,7 +92,7 @@ class PartFigures:
         soft_consistency: the mean of how often they do, without a threshold (App. J).
         stability: S_sta.
         soft_stability: the same, part by part.
-        undefined: how many prototypes are in none of the four.
+        undefined: how many prototypes of the drawn classes are in none of the four.
     """
 
     consistency: Estimate | None
@@ -94,6 +100,38 @@ class PartFigures:
     stability: Estimate | None
     soft_stability: Estimate | None
     undefined: int
+
+
+@dataclass(frozen=True)
+class ClassDraw:
+    """The classes on which consistency and stability were measured, each with all its images of the split.
+
+    Attributes:
+        classes: how many.
+        images: of all of them.
+        fewest: images of the class that has the fewest.
+        median: images of a class.
+        few: how many classes have fewer than ten images.
+    """
+
+    classes: int
+    images: int
+    fewest: int
+    median: float
+    few: int
+
+    @classmethod
+    def of(cls, labels: Sequence[int]) -> "ClassDraw | None":
+        """Counts images by their classes; None if there are none.
+
+        >>> ClassDraw.of([0] * 12 + [1] * 3)
+        ClassDraw(classes=2, images=15, fewest=3, median=7.5, few=1)
+        """
+        if not labels:
+            return None
+        sizes = list(Counter(labels).values())
+        few = sum(size < FEW_IMAGES for size in sizes)
+        return cls(len(sizes), len(labels), min(sizes), float(median(sizes)), few)
 
 
 @dataclass(frozen=True)
@@ -143,7 +181,7 @@ class Table:
         mean_field: MRF of the embedding, as a fraction.
         prototypes: how many there are.
         samples: how many were drawn for the relevance ordering test.
-        part_samples: how many were looked at for consistency and stability.
+        part_draw: what was looked at for consistency and stability; None where they were not measured.
         window: side of the window in which parts count, in pixels.
         threshold: how often a consistent prototype finds its part, at least.
         noise: standard deviation of what is added for stability, in units of the normalised image.
@@ -162,7 +200,7 @@ class Table:
     mean_field: float
     prototypes: int
     samples: int
-    part_samples: int
+    part_draw: ClassDraw | None
     window: int
     threshold: float
     noise: float

@@ -28,6 +28,7 @@ from pixpnet.data import Sample
 from pixpnet.data.scan import Progress
 from pixpnet.mapping import MAPPINGS
 from pixpnet.mapping.scene import Scene, scene
+from pixpnet.metrics.answering import normalized_image
 from pixpnet.metrics.bootstrap import Estimate, bootstrap_mean
 from pixpnet.metrics.consistency import THRESHOLD, Consistency, ConsistencyScore
 from pixpnet.metrics.draws import generator_for
@@ -223,7 +224,7 @@ def scores_by_region(
     looked_at.update()
     total = len(samples) if isinstance(samples, Sized) else 0
     for done, sample in enumerate(samples if points else (), start=1):
-        image = _image(model, sample)
+        image = normalized_image(model, sample)
         noisy = with_noise(image, generator_for(seed, "noise", sample.id), noise, model.preprocessing if clip else None)
         prototypes = model.prototypes_of(sample.label).tolist()
         # Two generators: what is drawn for the noisy image must not happen to be what was drawn for the other.
@@ -321,20 +322,6 @@ def _reaches(frequency: float | None, threshold: float) -> float | None:
 def _over_classes(values: list[tuple[int, float | None]], seed: int) -> Estimate | None:
     defined = [(label, value) for label, value in values if value is not None]
     return bootstrap_mean([value for _, value in defined], [label for label, _ in defined], seed)
-
-
-def _image(model: PixPNet, sample: Sample) -> Tensor:
-    if not sample.image.is_floating_point():
-        raise ValueError(
-            f"{sample.id}: expected a normalised image, got {sample.image.dtype}: preprocess the sample with "
-            "pixpnet.data.preprocess(sample, model.preprocessing)"
-        )
-    if not 0 <= sample.label < model.num_classes:
-        raise ValueError(
-            f"{sample.id} has class {sample.label}, and the model tells apart {model.num_classes}: give samples of the "
-            "data set that it was trained on"
-        )
-    return sample.image.as_subclass(Tensor).to(model.prototypes)
 
 
 def _refuse(model: PixPNet, mapping: str, regions: Sequence[str]) -> None:

@@ -11,7 +11,9 @@ from PIL import Image
 
 from pixpnet.cli import main
 from pixpnet.commands.measured_text import health_lines, row_cells, table_text
-from pixpnet.metrics.bootstrap import Estimate
+from pixpnet.commands.places_text import places_lines
+from pixpnet.metrics import AnswerPlaces, Distinctiveness, Purity, PurityFigures
+from pixpnet.metrics.bootstrap import DefinedMean, Estimate
 from pixpnet.metrics.health import (
     Background,
     ClassCoverage,
@@ -22,7 +24,8 @@ from pixpnet.metrics.health import (
     ReplacementCost,
     Twins,
 )
-from pixpnet.metrics.suite import ClassDraw, MappingRow, PartFigures, Table, read_table
+from pixpnet.metrics.origin_places import PrototypePlaces
+from pixpnet.metrics.suite import ClassDraw, MappingRow, PartFigures, Places, Table, read_table
 from pixpnet.metrics.suite import measuring as suite
 from pixpnet.model import PixPNet
 from pixpnet.model.file import prototypes_listing
@@ -130,7 +133,7 @@ def test_ctrl_c_keeps_what_is_there_and_says_how_to_go_on(
     assert f"pixpnet measure {run}" in said.err
     assert f"--out '{out}'" in said.err
     assert main(["measure", str(run), *FEW, "--out", str(out)]) == 0
-    assert len(results.read_text().splitlines()) == 1 + 4 + 1  # and health
+    assert len(results.read_text().splitlines()) == 1 + 4 + 2  # and health and places of answers
 
 
 def test_runs_of_several_seeds_are_one_row_with_their_deviation(
@@ -233,6 +236,48 @@ def test_classes_with_few_images_are_warned_of(run: Path, capsys: pytest.Capture
     assert "Warning: 1 of 3 classes have fewer than ten images, the smallest 1." in said
     alone = table_text(replace(table, rows=(row,), part_draw=ClassDraw(1, 12, 12, 12.0, 0)))
     assert "S_con, S_sta: 12 images of 1 class, in a window" in alone
+
+
+def test_parts_and_places_are_said_with_their_controls() -> None:
+    def share(mean: float, undefined: int = 0) -> DefinedMean:
+        return DefinedMean(Estimate(mean, mean - 0.05, mean + 0.05, 20, 4), undefined)
+
+    def pure(mean: float, count: int) -> PurityFigures:
+        return PurityFigures(share(mean).estimate, 0.125, share(0.5).estimate, count, 2)
+
+    places = Places(
+        AnswerPlaces(share(3.25), 10.0, share(0.2), share(0.3), share(0.4, 7), share(0.1), "boxes", 36),
+        Distinctiveness(share(0.6), share(0.8), 31, 5, 36),
+        Purity(pure(0.45, 6), pure(0.55, 9), pure(0.15, 1), pure(0.25, 2), 18, 2, 0, 10, 324, 14),
+        PrototypePlaces(share(0.9), share(0.35), share(0.7, 3), share(0.22), 48 / 7, "boxes"),
+    )
+    lines = places_lines(places, "val")
+    said = {line.split("  ")[0]: line for line in lines}
+    assert "45.0 (40.0 to 50.0)  15.0 (10.0 to 20.0)" in said["purity, 14 x 14 box"]
+    assert said["purity, 14 x 14 box"].endswith(
+        "deviation 12.5, 6 of 16 prototypes above one half (random place: 1), 2 undefined, 2 without weight left out"
+    )
+    assert "55.0 (50.0 to 60.0)  25.0 (20.0 to 30.0)" in said["purity, exact field"]
+    assert "90.0 (85.0 to 95.0)  35.0 (30.0 to 40.0)" in said["patch middle on the object's box"]
+    assert said["patch middle near a part"].endswith("within 6.9 pixels, 3 undefined")
+    assert "60.0 (55.0 to 65.0)" in said["distinctiveness, 31 x 31 box"]
+    assert "80.0 (75.0 to 85.0)" in said["distinctiveness, exact fields"]
+    assert "3.2 (3.2 to 3.3)" in said["distinct cells of an answer"]
+    assert said["distinct cells of an answer"].endswith("of 10 prototypes")
+    assert said["object's box covered by them"].endswith("7 undefined")
+    assert any("the 10 of 324 training images" in line for line in lines)
+    assert any("36 val images" in line for line in lines)
+
+
+def test_without_parts_and_boxes_the_other_places_are_still_said(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["measure", str(run), *FEW]) == 0
+    said = {line.split("  ")[0]: line for line in capsys.readouterr().out.splitlines()}
+    for name in ("purity", "patch middle near a part"):
+        assert said[name].endswith("not measured: the data set has no parts")
+    for name in ("patch middle on the object's box", "object's box covered by them"):
+        assert said[name].endswith("not measured: the data set has no bounding boxes")
+    assert said["distinct cells of an answer"].split()[5][0].isdigit()
+    assert said["image covered by its regions"].split()[5][0].isdigit()
 
 
 def test_health_is_said_with_intervals_and_what_is_undefined_is_counted() -> None:

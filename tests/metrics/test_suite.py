@@ -25,7 +25,7 @@ from pixpnet.model import PixPNet
 from pixpnet.records import to_plain
 from pixpnet.training import Run, open_run_data
 from tests.training.conftest import Trained
-from tests.views.test_curve_figure import HEALTH
+from tests.views.test_curve_figure import HEALTH, PLACES
 
 FEW = Settings(mappings=("field", "random"), samples=3, prototypes=2, split="val")
 
@@ -174,6 +174,18 @@ def test_health_is_measured_on_validation_images_and_kept(run: Path, monkeypatch
     assert measure(run, how).table == table
 
 
+def test_places_are_measured_on_the_split_and_kept(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    how = replace(FEW, samples=1, mappings=("random",), split="test")
+    table = measure(run, how).table
+    assert (table.places.answers.images, table.places.distinctiveness.images) == (12, 12)
+    assert table.places.answers.distinct_cells.estimate is not None
+    # This data set knows neither parts nor objects.
+    assert table.places.purity is table.places.prototypes is None
+    assert table.places.answers.object_known_by == "nothing"
+    monkeypatch.setattr(PixPNet, "embed", None)  # no further forward pass
+    assert measure(run, how).table == table
+
+
 def test_what_stepped_curves_may_be_off_by_is_said_of_stepped_curves_alone(run: Path) -> None:
     how = replace(FEW, samples=1, prototypes=1, mappings=("random",))
     assert measure(run, how).table.stated_error == STATED_ERROR
@@ -255,6 +267,7 @@ def test_parts_are_scored_on_the_drawn_images_once(run: Path, monkeypatch: pytes
 
     monkeypatch.setattr(suite, "scores_by_region", scored)
     monkeypatch.setattr(suite, "prototype_health", lambda *_, **__: HEALTH)
+    monkeypatch.setattr(suite, "measure_places", lambda *_: PLACES)
     monkeypatch.setattr(suite, "open_run_data", with_parts)
     how = replace(FEW, samples=1, part_samples=5, mappings=("field", "prp"))
     for _ in range(2):

@@ -7,9 +7,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from pixpnet.config import RunConfig
-from pixpnet.metrics.bootstrap import Estimate
+from pixpnet.metrics import AnswerPlaces, Distinctiveness
+from pixpnet.metrics.bootstrap import DefinedMean, Estimate
 from pixpnet.metrics.health import Background, Coverage, Deciding, Duplicates, PrototypeHealth, Twins
-from pixpnet.metrics.suite import Accuracy, ClassDraw, MappingRow, Settings, Table
+from pixpnet.metrics.suite import Accuracy, ClassDraw, MappingRow, Places, Settings, Table
 from pixpnet.metrics.suite.band import GRID, median_band
 from pixpnet.views.curve_figure import curve_figure
 from tests.views.test_figures import LONG, assert_readable, said
@@ -22,6 +23,13 @@ HEALTH = PrototypeHealth(
     deciding=Deciding(None, (0,) * 120, 0, "val"),
     coverage=Coverage(None, 12, ()),
     replacement=None,
+)
+NOT_MEASURED = DefinedMean(None, 0)
+PLACES = Places(
+    AnswerPlaces(NOT_MEASURED, None, NOT_MEASURED, NOT_MEASURED, NOT_MEASURED, NOT_MEASURED, "nothing", 0),
+    Distinctiveness(NOT_MEASURED, NOT_MEASURED, 31, 5, 0),
+    purity=None,
+    prototypes=None,
 )
 ALL = ("field", "field_flat", "upsampling", "prp", "random")
 
@@ -63,6 +71,7 @@ def table(mappings: tuple[str, ...] = ALL, mean_field: float = 0.285, name: str 
         stated_error=None,
         rows=rows,
         health=HEALTH,
+        places=PLACES,
     )
 
 

@@ -1,4 +1,4 @@
-"""Measuring a run: accuracy, field, consistency and stability, relevance ordering (Table 2), health of prototypes.
+"""Measuring a run: accuracy, field, consistency and stability, relevance ordering (Table 2), health, places.
 
 Samples are walked through one by one, all mappings for each, so that a measurement that was stopped compares mappings
 on the same samples. Every result is on the disk when the next one begins (`keeping.py`).
@@ -28,6 +28,7 @@ from pixpnet.metrics.part_scores import PartScores, scores_by_region
 from pixpnet.metrics.stability import NOISE
 from pixpnet.metrics.suite.band import GRID, median_band, on_grid
 from pixpnet.metrics.suite.keeping import Kept
+from pixpnet.metrics.suite.placing import measure_places
 from pixpnet.metrics.suite.record import TABLE_FILE, Accuracy, ClassDraw, MappingRow, PartFigures, Settings, Table
 from pixpnet.model import PixPNet
 from pixpnet.records import from_plain, to_plain
@@ -117,6 +118,8 @@ def measure(
         ordered, notes = suite.ordering()
         parts = suite.parts(notes)
         health = suite.health(found)
+        told = partial(watching, "parts and places")
+        places = measure_places(model, data, entries, settings.seed, kept, told)
     rows = tuple(_row(name, ordered[name], parts.get(name), notes[name], settings) for name in settings.mappings)
     at = f" @ {model.backbone.cut}" if model.backbone.cut else ""
     table = Table(
@@ -137,6 +140,7 @@ def measure(
         stated_error=STATED_ERROR if settings.method == "stepped" else None,
         rows=rows,
         health=health,
+        places=places,
     )
     with written_whole(folder / TABLE_FILE) as temporary:
         temporary.write_text(json.dumps(to_plain(table)), encoding="utf-8")

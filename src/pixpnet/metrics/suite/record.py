@@ -10,9 +10,13 @@ from typing import Literal
 
 from pixpnet.config import RunConfig
 from pixpnet.mapping import MAPPINGS
+from pixpnet.metrics.answers import AnswerPlaces
 from pixpnet.metrics.bootstrap import Estimate
+from pixpnet.metrics.distinctiveness import Distinctiveness
 from pixpnet.metrics.health import PrototypeHealth
 from pixpnet.metrics.ordering import StatedError
+from pixpnet.metrics.origin_places import PrototypePlaces
+from pixpnet.metrics.purity import Purity
 from pixpnet.records import from_plain
 
 TABLE_FILE = "table.json"
@@ -167,6 +171,24 @@ class MappingRow:
 
 
 @dataclass(frozen=True)
+class Places:
+    """Which parts and places prototypes and answers point at.
+
+    Attributes:
+        answers: where the prototypes of predicted classes won, on the images of the split.
+        distinctiveness: whether the prototypes of an image's own class won at different places, on the same images.
+        purity: whether prototypes show one part, on training images; None if the data set has no parts.
+        prototypes: whether patches are on the object and near parts, on the images that they come from; None if the
+            data set knows neither objects nor parts.
+    """
+
+    answers: AnswerPlaces
+    distinctiveness: Distinctiveness
+    purity: Purity | None
+    prototypes: PrototypePlaces | None
+
+
+@dataclass(frozen=True)
 class Table:
     """What was measured on one run.
 
@@ -188,6 +210,7 @@ class Table:
         stated_error: how far stepped curves were from exact ones where both were made; None for exact curves.
         rows: one for each mapping.
         health: what may be wrong with the prototypes, on training and validation images whatever the split.
+        places: which parts and places prototypes and answers point at.
     """
 
     run: str
@@ -207,6 +230,7 @@ class Table:
     stated_error: StatedError | None
     rows: tuple[MappingRow, ...]
     health: PrototypeHealth
+    places: Places
 
 
 def read_table(path: Path) -> Table:

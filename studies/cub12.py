@@ -3,9 +3,9 @@
     python studies/cub12.py --backbone resnet18 --at layer3 --weights WEIGHTS --data cub:PATH --out runs/cub12
 
 Trains both once for each seed, keeps the run folders, opens the test split once for each trained model (on record),
-and prints accuracies with their spread over seeds. PixPNet's model is the best of its replacements on validation, the
-linear classifier's is that of the last epoch. Settings of both were chosen on images held out of train; nothing here
-looks at test results to choose anything.
+and prints accuracies with their spread over seeds. PixPNet's model is that of the last epoch whose validation accuracy
+after replacement is within one standard error of the best, the linear classifier's is that of the last epoch. Settings
+of both were chosen on images held out of train; nothing here looks at test results to choose anything.
 """
 
 import argparse

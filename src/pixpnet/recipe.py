@@ -190,6 +190,10 @@ class Recipe:
 
 
 # Heads with weights that are learnt, in a stage of their own.
+KEPT_EPOCH = (
+    "the last epoch whose validation accuracy after replacement is within one standard error of the best so far"
+)
+"""Which model a run keeps, in the words that every display of the choice uses (`training.fitting` decides it)."""
 LEARNING_HEADS = frozenset({"linear", "own_class"})
 
 

@@ -11,7 +11,9 @@ from PIL import Image
 
 from pixpnet.cli import main
 from pixpnet.commands.measured_text import health_lines, row_cells, table_text
-from pixpnet.metrics.bootstrap import Estimate
+from pixpnet.commands.places_text import places_lines
+from pixpnet.metrics import AnswerPlaces, Distinctiveness, Purity, PurityFigures
+from pixpnet.metrics.bootstrap import DefinedMean, Estimate
 from pixpnet.metrics.health import (
     Background,
     ClassCoverage,
@@ -22,7 +24,8 @@ from pixpnet.metrics.health import (
     ReplacementCost,
     Twins,
 )
-from pixpnet.metrics.suite import MappingRow, PartFigures, Table, read_table
+from pixpnet.metrics.origin_places import PrototypePlaces
+from pixpnet.metrics.suite import ClassDraw, MappingRow, PartFigures, Places, Table, read_table
 from pixpnet.metrics.suite import measuring as suite
 from pixpnet.model import PixPNet
 from pixpnet.model.file import prototypes_listing
@@ -30,6 +33,7 @@ from pixpnet.records import from_plain, to_plain
 from pixpnet.training import Run
 from tests.training.conftest import Trained
 
+DRAW = ClassDraw(classes=3, images=36, fewest=11, median=12.0, few=0)
 FEW = ("--mappings", "field", "random", "--samples", "2", "--prototypes", "1", "--split", "val", "--device", "cpu")
 
 
@@ -129,7 +133,7 @@ def test_ctrl_c_keeps_what_is_there_and_says_how_to_go_on(
     assert f"pixpnet measure {run}" in said.err
     assert f"--out '{out}'" in said.err
     assert main(["measure", str(run), *FEW, "--out", str(out)]) == 0
-    assert len(results.read_text().splitlines()) == 1 + 4 + 1  # and health
+    assert len(results.read_text().splitlines()) == 1 + 4 + 2  # and health and places of answers
 
 
 def test_runs_of_several_seeds_are_one_row_with_their_deviation(
@@ -172,13 +176,16 @@ def test_an_audit_shows_consistency_of_this_very_model_only(run: Path, capsys: p
     assert main(["measure", str(run), *FEW]) == 0
     table = read_table(run)
     row = replace(table.rows[0], window=PartFigures(Estimate(0.625, None, None, 1, 1), None, None, None, 0))
-    (run / "measure" / "table.json").write_text(json.dumps(to_plain(replace(table, rows=(row, *table.rows[1:])))))
+    changed = replace(table, rows=(row, *table.rows[1:]), part_draw=DRAW)
+    (run / "measure" / "table.json").write_text(json.dumps(to_plain(changed)))
     capsys.readouterr()
     assert audit(run, "--json") == 0
     record = json.loads(capsys.readouterr().out)
     assert record["row"]["S_con"] == "62.5"
     # 72 x 32 / 224 = 10; figures of a handful of validation images must not pass for those of Table 1.
-    assert record["parts_measured_on"] == "0 val images, window of 10 x 10 pixels"
+    assert record["parts_measured_on"] == (
+        "val, 36 images of 3 classes (11 or more of each, median 12), window of 10 x 10 pixels"
+    )
     tamper(run)
     assert audit(run, "--json") == 3
     assert json.loads(capsys.readouterr().out)["row"]["S_con"] == "–"
@@ -205,16 +212,72 @@ def test_soft_scores_both_regions_the_threshold_and_the_stated_error_are_shown(
     assert "health of 6 prototypes" in capsys.readouterr().out
     table = read_table(run)
     row = replace(table.rows[0], window=figures(0.5), claimed=figures(0.7), median_area=0.9)
-    said = table_text(replace(table, rows=(replace(row, area=Estimate(1.8, 0.9, 4.0, 8, 3)),), part_samples=12))
+    said = table_text(replace(table, rows=(replace(row, area=Estimate(1.8, 0.9, 4.0, 8, 3)),), part_draw=DRAW))
     lines = said.splitlines()
     head = next(place for place, line in enumerate(lines) if "soft S_con" in line)
     assert lines[head + 1].split()[:7] == ["field", "window", "10", "50.0", "(45.0", "to", "55.0)"]
     assert "51.0 (45.0 to 55.0)" in lines[head + 1]
     assert lines[head + 2].split()[:3] == ["exact", "field", "70.0"]
     assert "at least 80 % of the images that show it" in said
+    assert "S_con, S_sta: 36 images of 3 classes (11 or more of each, median 12), in a window of 10 x 10" in said
+    assert "Warning" not in said
     assert "Noise 0.2." in said
     assert "off the exact ones by up to 0.243 (AUSC) and 4.2 points (%2R)" in said
     assert "the median AUSC is 0.90" in said
+
+
+def test_classes_with_few_images_are_warned_of(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["measure", str(run), *FEW]) == 0
+    capsys.readouterr()
+    table = read_table(run)
+    row = replace(table.rows[0], window=figures(0.9), claimed=figures(0.8))
+    said = table_text(replace(table, rows=(row,), part_draw=ClassDraw(3, 24, 1, 11.0, 1)))
+    assert "24 images of 3 classes (1 or more of each, median 11)" in said
+    assert "Warning: 1 of 3 classes have fewer than ten images, the smallest 1." in said
+    alone = table_text(replace(table, rows=(row,), part_draw=ClassDraw(1, 12, 12, 12.0, 0)))
+    assert "S_con, S_sta: 12 images of 1 class, in a window" in alone
+
+
+def test_parts_and_places_are_said_with_their_controls() -> None:
+    def share(mean: float, undefined: int = 0) -> DefinedMean:
+        return DefinedMean(Estimate(mean, mean - 0.05, mean + 0.05, 20, 4), undefined)
+
+    def pure(mean: float, count: int) -> PurityFigures:
+        return PurityFigures(share(mean).estimate, 0.125, share(0.5).estimate, count, 2)
+
+    places = Places(
+        AnswerPlaces(share(3.25), 10.0, share(0.2), share(0.3), share(0.4, 7), share(0.1), "boxes", 36),
+        Distinctiveness(share(0.6), share(0.8), 31, 5, 36),
+        Purity(pure(0.45, 6), pure(0.55, 9), pure(0.15, 1), pure(0.25, 2), 18, 2, 0, 10, 324, 14),
+        PrototypePlaces(share(0.9), share(0.35), share(0.7, 3), share(0.22), 48 / 7, "boxes"),
+    )
+    lines = places_lines(places, "val")
+    said = {line.split("  ")[0]: line for line in lines}
+    assert "45.0 (40.0 to 50.0)  15.0 (10.0 to 20.0)" in said["purity, 14 x 14 box"]
+    assert said["purity, 14 x 14 box"].endswith(
+        "deviation 12.5, 6 of 16 prototypes above one half (random place: 1), 2 undefined, 2 without weight left out"
+    )
+    assert "55.0 (50.0 to 60.0)  25.0 (20.0 to 30.0)" in said["purity, exact field"]
+    assert "90.0 (85.0 to 95.0)  35.0 (30.0 to 40.0)" in said["patch middle on the object's box"]
+    assert said["patch middle near a part"].endswith("within 6.9 pixels, 3 undefined")
+    assert "60.0 (55.0 to 65.0)" in said["distinctiveness, 31 x 31 box"]
+    assert "80.0 (75.0 to 85.0)" in said["distinctiveness, exact fields"]
+    assert "3.2 (3.2 to 3.3)" in said["distinct cells of an answer"]
+    assert said["distinct cells of an answer"].endswith("of 10 prototypes")
+    assert said["object's box covered by them"].endswith("7 undefined")
+    assert any("the 10 of 324 training images" in line for line in lines)
+    assert any("36 val images" in line for line in lines)
+
+
+def test_without_parts_and_boxes_the_other_places_are_still_said(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["measure", str(run), *FEW]) == 0
+    said = {line.split("  ")[0]: line for line in capsys.readouterr().out.splitlines()}
+    for name in ("purity", "patch middle near a part"):
+        assert said[name].endswith("not measured: the data set has no parts")
+    for name in ("patch middle on the object's box", "object's box covered by them"):
+        assert said[name].endswith("not measured: the data set has no bounding boxes")
+    assert said["distinct cells of an answer"].split()[5][0].isdigit()
+    assert said["image covered by its regions"].split()[5][0].isdigit()
 
 
 def test_health_is_said_with_intervals_and_what_is_undefined_is_counted() -> None:

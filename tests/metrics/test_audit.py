@@ -56,6 +56,8 @@ def test_every_claim_about_an_honest_run_holds_and_the_test_split_stays_closed(r
     assert result.grounding.failed == ()
     assert result.reasoning.size == (2, 2)
     assert result.conduct.validation_images == 9
+    rule = "the last epoch whose validation accuracy after replacement is within one standard error of the best so far"
+    assert f"of 3, {rule}; 9 validation images, none of which is in train" in result.conduct.findings[0].evidence
     assert len(result.conduct.openings) == 1
     assert (run / "openings.jsonl").read_text() == before
 

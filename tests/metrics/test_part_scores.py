@@ -40,7 +40,8 @@ def test_two_pictures_by_hand(region: str) -> None:
     assert found.consistency is not None
     assert found.soft_consistency is not None
     assert (found.consistency.mean, found.soft_consistency.mean) == (0.5, 0.75)
-    assert (found.undefined, found.samples) == (2, 2)
+    # Nobody looked at class 1: its prototypes are not undefined, they were not asked about.
+    assert (found.undefined, found.not_drawn, found.samples, found.class_images) == (0, 2, 2, (2, 0))
     # Without noise nothing changes.
     assert found.stability is not None
     assert found.soft_stability is not None
@@ -174,20 +175,26 @@ def test_clipping_reaches_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     assert given == [None, model.preprocessing]
 
 
-def test_without_parts_nothing_is_looked_at_and_everything_is_undefined() -> None:
+def test_without_parts_nothing_is_looked_at_and_there_is_no_score() -> None:
     def unwanted() -> object:
         raise AssertionError("a sample was asked for")
         yield
 
     found = consistency_and_stability(finder(), unwanted(), ())  # type: ignore[arg-type]
-    assert (found.undefined, found.samples) == (4, 0)
+    assert (found.undefined, found.not_drawn, found.samples) == (0, 4, 0)
     assert found.consistency is found.soft_consistency is found.stability is found.soft_stability is None
 
 
 def test_an_empty_split_is_undefined() -> None:
     found = consistency_and_stability(finder(), [], PARTS)
     assert found.consistency is None
-    assert found.undefined == 4
+    assert (found.undefined, found.not_drawn) == (0, 4)
+
+
+def test_undefined_are_prototypes_of_classes_that_were_looked_at_and_showed_no_part() -> None:
+    blind = picture(((BLUE, WHITE), (BLACK, BLACK)), [None, None], label=1, name="blind")
+    found = consistency_and_stability(finder(), [FIRST, blind], PARTS, region="field")
+    assert (found.undefined, found.not_drawn, found.class_images) == (2, 0, (1, 1))
 
 
 def test_scores_go_to_plain_values_and_back() -> None:

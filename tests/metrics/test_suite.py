@@ -17,7 +17,7 @@ from pixpnet.metrics.bootstrap import Estimate
 from pixpnet.metrics.health import prototype_health
 from pixpnet.metrics.ordering import STATED_ERROR, Curve, relevance_ordering
 from pixpnet.metrics.part_scores import PartScores
-from pixpnet.metrics.suite import Settings, Table, compare, group_tables, measure, read_table, spread
+from pixpnet.metrics.suite import ClassDraw, Settings, Table, compare, group_tables, measure, read_table, spread
 from pixpnet.metrics.suite import measuring as suite
 from pixpnet.metrics.suite.band import GRID, median_band, on_grid
 from pixpnet.metrics.suite.keeping import Kept
@@ -25,7 +25,7 @@ from pixpnet.model import PixPNet
 from pixpnet.records import to_plain
 from pixpnet.training import Run, open_data_of, open_run_data
 from tests.training.conftest import Trained
-from tests.views.test_curve_figure import HEALTH
+from tests.views.test_curve_figure import HEALTH, PLACES
 
 FEW = Settings(mappings=("field", "random"), samples=3, prototypes=2, split="val")
 
@@ -174,6 +174,18 @@ def test_health_is_measured_on_validation_images_and_kept(run: Path, monkeypatch
     assert measure(run, how).table == table
 
 
+def test_places_are_measured_on_the_split_and_kept(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    how = replace(FEW, samples=1, mappings=("random",), split="test")
+    table = measure(run, how).table
+    assert (table.places.answers.images, table.places.distinctiveness.images) == (12, 12)
+    assert table.places.answers.distinct_cells.estimate is not None
+    # This data set knows neither parts nor objects.
+    assert table.places.purity is table.places.prototypes is None
+    assert table.places.answers.object_known_by == "nothing"
+    monkeypatch.setattr(PixPNet, "embed", None)  # no further forward pass
+    assert measure(run, how).table == table
+
+
 def test_what_stepped_curves_may_be_off_by_is_said_of_stepped_curves_alone(run: Path) -> None:
     how = replace(FEW, samples=1, prototypes=1, mappings=("random",))
     assert measure(run, how).table.stated_error == STATED_ERROR
@@ -238,7 +250,7 @@ def test_parts_are_scored_on_the_drawn_images_once(run: Path, monkeypatch: pytes
             soft_stability=None,
             undefined=2,
             prototypes=(),
-            samples=5,
+            class_images=(3, 0, 0),
             mapping=mapping,
             region=regions[0],
             window_side=10,
@@ -255,6 +267,7 @@ def test_parts_are_scored_on_the_drawn_images_once(run: Path, monkeypatch: pytes
 
     monkeypatch.setattr(suite, "scores_by_region", scored)
     monkeypatch.setattr(suite, "prototype_health", lambda *_, **__: HEALTH)
+    monkeypatch.setattr(suite, "measure_places", lambda *_: PLACES)
     monkeypatch.setattr(suite, "open_data_of", with_parts)
     how = replace(FEW, samples=1, part_samples=5, mappings=("field", "prp"))
     for _ in range(2):
@@ -267,10 +280,12 @@ def test_parts_are_scored_on_the_drawn_images_once(run: Path, monkeypatch: pytes
         assert (field.window.stability, field.window.undefined) == (None, 2)
         assert prp.window is prp.claimed is None
         assert "no region of its own" in prp.notes[0]
-        assert table.part_samples == 5
-    assert asked == [("field", 5, 10)]  # 72 x 32 / 224
-    measure(run, replace(how, part_samples=None))
+        # Three classes of three validation images each: with 5 images wanted, one whole class.
+        assert table.part_draw == ClassDraw(classes=1, images=3, fewest=3, median=3.0, few=1)
+    assert asked == [("field", 3, 10)]  # 72 x 32 / 224
+    table = measure(run, replace(how, part_samples=None)).table
     assert asked[1:] == [("field", 9, 10)]
+    assert table.part_draw == ClassDraw(classes=3, images=9, fewest=3, median=3.0, few=3)
 
 
 @pytest.mark.parametrize(

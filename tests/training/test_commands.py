@@ -36,7 +36,10 @@ def test_train_end_to_end_with_the_configuration_of_another_run(
     out = tmp_path / "again"
     assert main(["train", "--config", str(trained.path / "config.yaml"), "--out", str(out)]) == 0
     said = capsys.readouterr()
-    assert f"epoch {trained.metrics.chosen_epoch} of 3" in said.out
+    assert (
+        f"kept: epoch {trained.metrics.chosen_epoch} of 3, the last epoch whose validation accuracy after replacement "
+        "is within one standard error of the best so far\n"
+    ) in said.out
     assert str(out) in said.out
     assert said.err.count("validation") >= 3
     for name in ("config.yaml", "model.safetensors", "metrics.json"):

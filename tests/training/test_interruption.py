@@ -78,6 +78,7 @@ def test_ctrl_c_leaves_a_usable_run_and_says_how_to_go_on(trained: Trained, tmp_
     assert in_child("interrupted", words=words, step=5, answer=str(answer)) == 130
     said = answer.read_text()
     assert f"pixpnet train --resume {out}" in said
+    assert "(the model kept so far is in it)" in said
     assert "Traceback" not in said
     assert PixPNet.load(out).origins is not None  # of the first epoch
     assert in_child("resume", out=str(out)) == 0

@@ -175,7 +175,7 @@ def test_no_test_image_is_read_before_training_ended(
     ],
     ids=["after, not before", "the last of equals", "no creeping down", "too few to tell apart", "told apart"],
 )
-def test_the_best_model_is_chosen_by_validation_after_replacement(
+def test_the_last_epoch_within_one_standard_error_of_the_best_after_replacement_is_kept(
     trained: Trained,
     script: list[float],
     chosen: int,

@@ -7,9 +7,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from pixpnet.config import RunConfig
-from pixpnet.metrics.bootstrap import Estimate
+from pixpnet.metrics import AnswerPlaces, Distinctiveness
+from pixpnet.metrics.bootstrap import DefinedMean, Estimate
 from pixpnet.metrics.health import Background, Coverage, Deciding, Duplicates, PrototypeHealth, Twins
-from pixpnet.metrics.suite import Accuracy, MappingRow, Settings, Table
+from pixpnet.metrics.suite import Accuracy, ClassDraw, MappingRow, Places, Settings, Table
 from pixpnet.metrics.suite.band import GRID, median_band
 from pixpnet.views.curve_figure import curve_figure
 from tests.views.test_figures import LONG, assert_readable, said
@@ -22,6 +23,13 @@ HEALTH = PrototypeHealth(
     deciding=Deciding(None, (0,) * 120, 0, "val"),
     coverage=Coverage(None, 12, ()),
     replacement=None,
+)
+NOT_MEASURED = DefinedMean(None, 0)
+PLACES = Places(
+    AnswerPlaces(NOT_MEASURED, None, NOT_MEASURED, NOT_MEASURED, NOT_MEASURED, NOT_MEASURED, "nothing", 0),
+    Distinctiveness(NOT_MEASURED, NOT_MEASURED, 31, 5, 0),
+    purity=None,
+    prototypes=None,
 )
 ALL = ("field", "field_flat", "upsampling", "prp", "random")
 
@@ -56,13 +64,14 @@ def table(mappings: tuple[str, ...] = ALL, mean_field: float = 0.285, name: str 
         mean_field=mean_field,
         prototypes=120,
         samples=5,
-        part_samples=600,
+        part_draw=ClassDraw(12, 600, 50, 50.0, 0),
         window=31,
         threshold=0.8,
         noise=0.2,
         stated_error=None,
         rows=rows,
         health=HEALTH,
+        places=PLACES,
     )
 
 

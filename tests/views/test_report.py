@@ -55,6 +55,10 @@ def test_the_report_shows_what_the_run_found(run: Path) -> None:
     counts = [str(sum(row)) for row in metrics["validation"]["confusion"]]
     assert counts == ["3", "3", "3"]
     assert "Of the 9 validation images" in text
+    assert (
+        f"Kept: epoch {metrics['chosen_epoch']} of {metrics['epochs']}, the last epoch whose validation accuracy after "
+        "replacement is within one standard error of the best so far."
+    ) in text
 
 
 def test_validation_images_are_shown_without_opening_the_test_split(run: Path) -> None:

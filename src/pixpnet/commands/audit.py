@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixpnet.commands.device import DEVICE_HELP, choose_device
+from pixpnet.commands.measured_text import draw_words
 from pixpnet.commands.progress import progress_bar, task_bars
 
 if TYPE_CHECKING:
@@ -129,13 +130,14 @@ def _measured(found: Run) -> tuple[str, str, str]:
         sys.stderr.write(f"warning: no S_con and S_sta: {error}\n")
         return unknown
     row = next((row for row in table.rows if row.mapping == "field"), None)
-    if row is None or row.window is None or table.model != found.fingerprint():
+    draw = table.part_draw
+    if row is None or row.window is None or draw is None or table.model != found.fingerprint():
         return unknown
     shown = [
         _UNKNOWN if each is None else f"{100 * each.mean:.1f}"
         for each in (row.window.consistency, row.window.stability)
     ]
-    where = f"{table.part_samples} {table.settings.split} images, window of {table.window} x {table.window} pixels"
+    where = f"{table.settings.split}, {draw_words(draw)}, window of {table.window} x {table.window} pixels"
     return shown[0], shown[1], where
 
 

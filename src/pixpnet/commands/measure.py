@@ -1,4 +1,4 @@
-"""``pixpnet measure``: the paper's Table 2 for a run, the curves behind it, and the health of its prototypes."""
+"""``pixpnet measure``: the paper's Table 2 for a run, its curves, and the health and places of its prototypes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from pixpnet.commands.device import DEVICE_HELP, choose_device
-from pixpnet.commands.measured_text import table_text
+from pixpnet.commands.measured_text import few_images, table_text
 from pixpnet.commands.progress import task_bars
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ EXAMPLES = """examples:
   pixpnet measure runs/birds --mappings field upsampling --samples 10 --part_samples 100      a quick look
   pixpnet measure runs/birds --method exact --prototypes 0    every pixel, every prototype of the class, as the paper
 
+Beside Table 2 it says which parts and places prototypes and answers point at (purity, distinctiveness, coverage), with
+one forward pass for each image of the split and, where parts are annotated, one for each training image.
 It may be stopped (Ctrl-C) and goes on where it was when it is started again, also with more samples or mappings."""
 
 CURVES_FILE = "curves.png"
@@ -46,7 +48,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--prototypes", type=int, default=3, metavar="N", help="of each sample's class, drawn for it; 0 for all"
     )
     parser.add_argument(
-        "--part_samples", type=int, default=0, metavar="N", help="drawn for consistency and stability; 0 for all"
+        "--part_samples",
+        type=int,
+        default=0,
+        metavar="N",
+        help="images for consistency and stability, at most N, drawn as whole classes (at least one); 0 for all",
     )
     parser.add_argument(
         "--method",
@@ -93,6 +99,7 @@ def run(args: Namespace) -> int:
         return 130
     curves = draw_curves(measured)
     if args.json:
+        sys.stderr.writelines(f"{line}\n" for line in few_images(measured.table))
         sys.stdout.write(json.dumps(to_plain(measured.table), indent=1) + "\n")
     else:
         sys.stdout.write(f"{table_text(measured.table)}\ncurves: {curves}\n")

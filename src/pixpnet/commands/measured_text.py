@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pixpnet.commands.estimate_text import estimate_words, percent
+from pixpnet.commands.places_text import places_lines
 from pixpnet.commands.table import aligned
 
 if TYPE_CHECKING:
-    from pixpnet.metrics.bootstrap import Estimate
     from pixpnet.metrics.health import PrototypeHealth
-    from pixpnet.metrics.suite import MappingRow, PartFigures, Table
+    from pixpnet.metrics.suite import ClassDraw, MappingRow, PartFigures, Table
 
-_UNKNOWN = "–"
 _COLUMNS = ("mapping", "S_con", "S_sta", "AUSC", "%2R", "undefined")
 # Between the mean and the median of AUSC, before it is worth a word.
 _FAR = 0.1
@@ -41,19 +41,43 @@ def table_text(table: Table) -> str:
             f"points (%2R), their means by {off.mean_area:.3f} and {100 * off.mean_recovery:.1f}, in {off.curves} "
             f"curves of {off.where}: a hint, no bound. --method exact is exact."
         )
-    if parts:
+    if parts and table.part_draw is not None:
+        draw = table.part_draw
         lines.append(
-            f"S_con, S_sta: {table.part_samples} images, in a window of {table.window} x {table.window} pixels. "
+            f"S_con, S_sta: {draw_words(draw)}, in a window of {table.window} x {table.window} pixels. "
             f"Consistent is a part in at least {100 * table.threshold:g} % of the images that show it; soft is the "
             f"mean without that threshold. Noise {table.noise:g}. Larger regions score higher: compare with random."
         )
+        lines += few_images(table)
     lines += [
         "In brackets: 95 % intervals for other samples (AUSC, %2R) and other classes (S_con, S_sta) like these.",
         *dict.fromkeys(note for row in table.rows for note in row.notes),
         "",
         *health_lines(table.health),
+        "",
+        *places_lines(table.places, table.settings.split),
     ]
     return "\n".join(lines) + "\n"
+
+
+def draw_words(draw: ClassDraw) -> str:
+    """What consistency was measured on: classes, and images of each."""
+    some = f"{draw.images} images of {draw.classes} {'class' if draw.classes == 1 else 'classes'}"
+    if draw.classes == 1:
+        return some
+    return f"{some} ({draw.fewest} or more of each, median {draw.median:g})"
+
+
+def few_images(table: Table) -> list[str]:
+    """A warning where classes have too few images for consistency to mean much; nothing otherwise."""
+    draw = table.part_draw
+    if draw is None or not draw.few:
+        return []
+    return [
+        f"Warning: {draw.few} of {draw.classes} classes have fewer than ten images, the smallest {draw.fewest}. In few "
+        "images a prototype finds some part every time by luck, so S_con is too high: compare it with random, or "
+        "measure on a split with more images of each class."
+    ]
 
 
 def _has_outliers(row: MappingRow) -> bool:
@@ -76,10 +100,10 @@ def row_cells(row: MappingRow) -> tuple[str, ...]:
         missing.append(f"{row.window.undefined} prototypes without parts")
     return (
         row.mapping,
-        _percent(None if row.window is None else row.window.consistency),
-        _percent(None if row.window is None else row.window.stability),
-        _words_of(row.area, 1, 2),
-        _percent(row.recovery),
+        percent(None if row.window is None else row.window.consistency),
+        percent(None if row.window is None else row.window.stability),
+        estimate_words(row.area, 1, 2),
+        percent(row.recovery),
         ", ".join(missing) or "0",
     )
 
@@ -90,35 +114,35 @@ def health_lines(health: PrototypeHealth) -> list[str]:
     by = {"masks": f"show less than {100 * background.least:g} % object", "keypoints": "hold no part"}
     cells = [
         (f"health of {health.count} prototypes", "%", ""),
-        ("on background", _percent(background.share), _known(by.get(background.known_by), background.undefined)),
-        ("twin in its class, same image", _percent(twins.within.same_image), _known(None, twins.undefined)),
-        ("twin in its class, same pixels", _percent(twins.within.same_region), _known(None, twins.undefined)),
+        ("on background", percent(background.share), _known(by.get(background.known_by), background.undefined)),
+        ("twin in its class, same image", percent(twins.within.same_image), _known(None, twins.undefined)),
+        ("twin in its class, same pixels", percent(twins.within.same_region), _known(None, twins.undefined)),
         (
             "twin in its class, near vector",
-            _percent(twins.within.near_vector),
+            percent(twins.within.near_vector),
             f"within {100 * twins.tolerance:g} % of its length",
         ),
-        ("twin in another class, same pixels", _percent(twins.across.same_region), _known(None, twins.undefined)),
-        ("twin in another class, near vector", _percent(twins.across.near_vector), ""),
+        ("twin in another class, same pixels", percent(twins.across.same_region), _known(None, twins.undefined)),
+        ("twin in another class, near vector", percent(twins.across.near_vector), ""),
         (
             "never decides",
-            _percent(deciding.never),
+            percent(deciding.never),
             f"one left out at a time, {deciding.images} {deciding.split} images",
         ),
         (
             "parts covered, mean of classes",
-            _percent(health.coverage.share),
+            percent(health.coverage.share),
             f"{health.coverage.undefined} classes undefined" if health.coverage.undefined else "",
         ),
     ]
     if health.replacement is not None:
         lost = health.replacement
         cells.append(
-            ("accuracy lost at replacement, val", _percent(lost.validation), f"points, {lost.validation.count} images")
+            ("accuracy lost at replacement, val", percent(lost.validation), f"points, {lost.validation.count} images")
         )
         if lost.test is not None:
             cells.append(
-                ("accuracy lost at replacement, test", _percent(lost.test), f"points, {lost.test.count} images")
+                ("accuracy lost at replacement, test", percent(lost.test), f"points, {lost.test.count} images")
             )
     least = health.coverage.least_covered
     said = (
@@ -143,7 +167,7 @@ def _part_cells(row: MappingRow, side: int) -> list[tuple[str, ...]]:
         (
             row.mapping if place == 0 else "",
             name,
-            *map(_percent, (found.consistency, found.soft_consistency, found.stability, found.soft_stability)),
+            *map(percent, (found.consistency, found.soft_consistency, found.stability, found.soft_stability)),
         )
         for place, (name, found) in enumerate(kinds)
         if found is not None
@@ -152,18 +176,3 @@ def _part_cells(row: MappingRow, side: int) -> list[tuple[str, ...]]:
 
 def _known(how: str | None, undefined: int) -> str:
     return ", ".join(filter(None, (how, f"{undefined} undefined" if undefined else "")))
-
-
-def _percent(estimate: Estimate | None) -> str:
-    return _words_of(estimate, 100, 1)
-
-
-def _words_of(estimate: Estimate | None, factor: float, digits: int) -> str:
-    if estimate is None:
-        return _UNKNOWN
-    mean = f"{factor * estimate.mean:.{digits}f}"
-    if estimate.low is None or estimate.high is None:
-        return mean
-    if estimate.low == estimate.high:
-        return f"{mean} (alike)"
-    return f"{mean} ({factor * estimate.low:.{digits}f} to {factor * estimate.high:.{digits}f})"

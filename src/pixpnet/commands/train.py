@@ -14,7 +14,7 @@ from jsonargparse import ArgumentParser, Namespace
 from jsonargparse._actions import ActionConfigFile
 
 from pixpnet.config import RunConfig
-from pixpnet.recipe import RECIPES
+from pixpnet.recipe import KEPT_EPOCH, RECIPES
 from pixpnet.records import from_plain, to_plain
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def run(args: Namespace) -> int:
                 metrics = train(config_of(args), folder, shown.watcher, shown.opening)
     except KeyboardInterrupt:
         # What the last whole epoch left is safe; nothing that was begun is needed.
-        kept = "the best model so far is in it" if (folder / "model.safetensors").exists() else "no model yet"
+        kept = "the model kept so far is in it" if (folder / "model.safetensors").exists() else "no model yet"
         if (folder / "config.yaml").exists():
             sys.stderr.write(f"\nstopped; {folder} is kept ({kept}). Go on with: pixpnet train --resume {folder}\n")
         return 130
@@ -120,7 +120,7 @@ def config_of(args: Namespace) -> RunConfig:
 def summary(metrics: Metrics, folder: Path) -> str:
     """The outcome in a few lines."""
     lines = [
-        f"chosen on validation, after replacement: epoch {metrics.chosen_epoch} of {metrics.epochs}",
+        f"kept: epoch {metrics.chosen_epoch} of {metrics.epochs}, {KEPT_EPOCH}",
         f"validation accuracy  {metrics.validation.accuracy:6.1%} ({metrics.validation.images} images), "
         f"{metrics.validation_before.accuracy:.1%} before replacement",
     ]

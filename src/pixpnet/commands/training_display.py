@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from pixpnet.recipe import KEPT_EPOCH
 from pixpnet.training import LogLine, Watcher
 
 # Epochs with and without replacement differ, so the time left is reckoned over minutes, not seconds.
@@ -66,6 +67,7 @@ class _Bars:
     def begins(self, epochs: int, done: int, steps: int) -> None:
         """See `Watcher`."""
         self.epochs, self.steps = epochs, max(1, steps)
+        self._say(f"kept: {KEPT_EPOCH}")
         if done:
             self._say(f"going on after epoch {done} of {epochs}")
         self.done = done * self.steps
@@ -103,7 +105,7 @@ class _Bars:
         elif line.val_accuracy_after is not None:
             words.append("prototypes are patches")
         if line.best:
-            words.append("best so far")
+            words.append("kept")
         self._say("  ".join(words))
 
     def _say(self, text: str) -> None:

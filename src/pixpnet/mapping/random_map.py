@@ -1,5 +1,7 @@
 """A control that knows nothing: whatever a metric says about it is what the metric gives away for free."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -26,14 +28,18 @@ def by_chance(scene: Scene) -> Heatmaps:
     places = torch.rand(len(similarities), 2, generator=generator, device=generator.device)
     field = scene.model.field_at(scene.size)
     regions = [
-        _moved([Box(*box) for box in field.boxes(row, col)], place, scene.size)
+        moved([Box(*box) for box in field.boxes(row, col)], place, scene.size)
         for (row, col), place in zip(scene.best_cells.tolist(), places, strict=True)
     ]
     return Heatmaps(maps.to(similarities), tuple(regions))
 
 
-def _moved(boxes: list[Box], place: Tensor, size: tuple[int, int]) -> tuple[Box, ...]:
-    """The boxes with their hull at a place between one end of the image (0) and the other (1)."""
+def moved(boxes: Sequence[Box], place: Tensor, size: tuple[int, int]) -> tuple[Box, ...]:
+    """The boxes with their hull at a place (down, across) between one end of the image (0) and the other (1).
+
+    >>> moved([Box(0, 0, 2, 2)], torch.tensor([0.0, 0.99]), (8, 8))
+    (Box(y0=0, x0=6, y1=2, x1=8),)
+    """
     if not boxes:
         return ()
     starts_down, starts_across, stops_down, stops_across = zip(*boxes, strict=True)

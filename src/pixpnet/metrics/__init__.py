@@ -1,41 +1,62 @@
 """Measurements that can fail: what explanations are worth, with intervals.
 
-The health of prototypes reads runs, and so loads what trains them (Lightning): its names are loaded when first used.
+The health of prototypes, and where they come from, read runs, and so load what trains them (Lightning): those names are
+loaded when first used.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pixpnet.explanation.size import ExplanationSize, explanation_size
-from pixpnet.metrics.bootstrap import Estimate, bootstrap_mean
+from pixpnet.metrics.answers import AnswerPlaces, answer_places
+from pixpnet.metrics.bootstrap import DefinedMean, Estimate, bootstrap_mean
 from pixpnet.metrics.consistency import Consistency
+from pixpnet.metrics.distinctiveness import Distinctiveness, prototype_distinctiveness
 from pixpnet.metrics.ordering import relevance_ordering
 from pixpnet.metrics.part_scores import PartScores, PrototypeParts, consistency_and_stability
+from pixpnet.metrics.purity import Purity, PurityFigures, prototype_purity
 from pixpnet.metrics.stability import Stability
 
 if TYPE_CHECKING:
     from pixpnet.metrics.health import PrototypeHealth, accuracy_lost_at_replacement, prototype_health
+    from pixpnet.metrics.origin_places import PrototypePlaces, prototype_places
 
 __all__ = [
+    "AnswerPlaces",
     "Consistency",
+    "DefinedMean",
+    "Distinctiveness",
     "Estimate",
     "ExplanationSize",
     "PartScores",
     "PrototypeHealth",
     "PrototypeParts",
+    "PrototypePlaces",
+    "Purity",
+    "PurityFigures",
     "Stability",
     "accuracy_lost_at_replacement",
+    "answer_places",
     "bootstrap_mean",
     "consistency_and_stability",
     "explanation_size",
+    "prototype_distinctiveness",
     "prototype_health",
+    "prototype_places",
+    "prototype_purity",
     "relevance_ordering",
 ]
 
-_OF_HEALTH = ("PrototypeHealth", "accuracy_lost_at_replacement", "prototype_health")
+_LOADED_LATER = {
+    "PrototypeHealth": "health",
+    "PrototypePlaces": "origin_places",
+    "accuracy_lost_at_replacement": "health",
+    "prototype_health": "health",
+    "prototype_places": "origin_places",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _OF_HEALTH:
+    if name not in _LOADED_LATER:
         raise AttributeError(f"module 'pixpnet.metrics' has no attribute '{name}'; it offers {', '.join(__all__)}")
-    return getattr(import_module("pixpnet.metrics.health"), name)
+    return getattr(import_module(f"pixpnet.metrics.{_LOADED_LATER[name]}"), name)

@@ -24,6 +24,30 @@ class Estimate:
     clusters: int
 
 
+@dataclass(frozen=True)
+class DefinedMean:
+    """A mean over the values that are defined.
+
+    Attributes:
+        estimate: None if no value is defined.
+        undefined: how many values are not, and so are in no mean.
+    """
+
+    estimate: Estimate | None
+    undefined: int
+
+
+def defined_mean(values: Sequence[float | None], clusters: Sequence[Hashable], seed: int) -> DefinedMean:
+    """`bootstrap_mean` of the values that are not None, and a count of those that are.
+
+    >>> defined_mean([1.0, None, 3.0], ["a", "a", "b"], seed=0).estimate.mean
+    2.0
+    """
+    defined = [(value, cluster) for value, cluster in zip(values, clusters, strict=True) if value is not None]
+    estimate = bootstrap_mean([value for value, _ in defined], [cluster for _, cluster in defined], seed)
+    return DefinedMean(estimate, len(values) - len(defined))
+
+
 def bootstrap_mean(
     values: Sequence[float], clusters: Sequence[Hashable], seed: int, draws: int = 2000, level: float = 0.95
 ) -> Estimate | None:

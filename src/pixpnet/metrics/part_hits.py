@@ -17,6 +17,7 @@ from pixpnet.box import Box, hull
 
 Region: TypeAlias = tuple[Box, ...]
 
+PUBLISHED_IMAGE_SIDE = 224
 WINDOW_SIDE = 72
 """The published window, in pixels of an image of 224 x 224."""
 
@@ -97,7 +98,16 @@ def scaled_window_side(image_side: int) -> int:
     >>> scaled_window_side(224), scaled_window_side(96)
     (72, 31)
     """
-    return round(WINDOW_SIDE * image_side / 224)
+    return scaled_side(WINDOW_SIDE, image_side)
+
+
+def scaled_side(published: int, image_side: int) -> int:
+    """A side that is meant for images of 224 x 224, in images of another size; one pixel at least.
+
+    >>> scaled_side(32, 224), scaled_side(32, 96)
+    (32, 14)
+    """
+    return max(1, round(published * image_side / PUBLISHED_IMAGE_SIDE))
 
 
 def window(region: Region, size: tuple[int, int], side: int = WINDOW_SIDE) -> Region:

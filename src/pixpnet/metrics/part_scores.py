@@ -21,13 +21,14 @@ from typing import Literal, get_args
 
 import torch
 from torch import Tensor
-from torchmetrics import SumMetric
+from torchmetrics import Metric
 
 from pixpnet.box import Box
 from pixpnet.data import Sample
 from pixpnet.data.scan import Progress
 from pixpnet.mapping import MAPPINGS
 from pixpnet.mapping.scene import Scene, scene
+from pixpnet.metrics.answering import normalized_image
 from pixpnet.metrics.bootstrap import Estimate, bootstrap_mean
 from pixpnet.metrics.consistency import THRESHOLD, Consistency, ConsistencyScore
 from pixpnet.metrics.draws import generator_for
@@ -73,10 +74,11 @@ class PartScores:
         soft_consistency: mean frequency of the prototypes' parts.
         stability: mean over prototypes of the share of images in which noise changes no part.
         soft_stability: mean over prototypes of the share of visible parts about which noise changes nothing.
-        undefined: how many prototypes are in none of the four, because no image of their class shows a part. All
-            four are None if that is every prototype.
+        undefined: how many prototypes are in none of the four although images of their class were looked at, because
+            none of those shows a part.
         prototypes: each prototype by itself.
-        samples: how many were looked at.
+        class_images: how many images of each class were looked at. Prototypes of a class without any (`not_drawn`)
+            are in none of the four either; all four are None if nothing else is left.
         mapping: whose regions.
         region: which pixels.
         window_side: of the window, in pixels.
@@ -92,7 +94,7 @@ class PartScores:
     soft_stability: Estimate | None
     undefined: int
     prototypes: tuple[PrototypeParts, ...]
-    samples: int
+    class_images: tuple[int, ...]
     mapping: str
     region: RegionKind
     window_side: int
@@ -100,6 +102,36 @@ class PartScores:
     noise: float
     clipped: bool
     seed: int
+
+    @property
+    def samples(self) -> int:
+        """How many images were looked at."""
+        return sum(self.class_images)
+
+    @property
+    def not_drawn(self) -> int:
+        """How many prototypes belong to classes of which no image was looked at."""
+        return sum(not self.class_images[parts.label] for parts in self.prototypes)
+
+
+class _ClassImages(Metric):
+    """How many images of each class were looked at, by all processes."""
+
+    full_state_update = False
+    images: Tensor
+
+    def __init__(self, num_classes: int, sync_on_compute: bool) -> None:
+        super().__init__(sync_on_compute=sync_on_compute)
+        self.add_state("images", torch.zeros(num_classes, dtype=torch.int64), dist_reduce_fx="sum")
+
+    def update(self, *labels: int) -> None:
+        """Takes note of images with these classes."""
+        for label in labels:
+            self.images[label] += 1
+
+    def compute(self) -> tuple[int, ...]:
+        """The counts of everything so far."""
+        return tuple(self.images.tolist())
 
 
 def consistency_and_stability(
@@ -127,7 +159,7 @@ def consistency_and_stability(
         model: in eval mode.
         samples: preprocessed and normalised, with keypoints.
         point_parts: the part of each keypoint, as the data set says; none if it has no parts, and then nothing is
-            looked at and every prototype is undefined.
+            looked at and there is no score.
         mapping: a name in `pixpnet.mapping.MAPPINGS`. ``prp`` claims the same regions as ``field``.
         region: which pixels; see the module.
         window_side: of the window. The published 72 is meant for images of 224 x 224; `part_hits.scaled_window_side`
@@ -184,15 +216,15 @@ def scores_by_region(
         )
         for _ in regions
     ]
-    looked_at = SumMetric(sync_on_compute=together)
+    looked_at = _ClassImages(model.num_classes, sync_on_compute=together)
     # Nothing seen yet: a process may have no samples, and a metric that was never told anything complains.
     for consistency, stability in counters:
         consistency.update((), (), torch.zeros(points, 2), torch.zeros(points, dtype=torch.bool))
         stability.update((), (), (), torch.zeros(points, 2), torch.zeros(points, dtype=torch.bool))
-    looked_at.update(0)
+    looked_at.update()
     total = len(samples) if isinstance(samples, Sized) else 0
     for done, sample in enumerate(samples if points else (), start=1):
-        image = _image(model, sample)
+        image = normalized_image(model, sample)
         noisy = with_noise(image, generator_for(seed, "noise", sample.id), noise, model.preprocessing if clip else None)
         prototypes = model.prototypes_of(sample.label).tolist()
         # Two generators: what is drawn for the noisy image must not happen to be what was drawn for the other.
@@ -205,14 +237,14 @@ def scores_by_region(
         for (consistency, stability), clean, moved in zip(counters, clean_regions, noisy_regions, strict=True):
             consistency.update(prototypes, clean, sample.keypoints, sample.visible)
             stability.update(prototypes, clean, moved, sample.keypoints, sample.visible)
-        looked_at.update(1)
+        looked_at.update(sample.label)
         if progress is not None:
             progress(done, total)
-    number = int(looked_at.compute())
+    class_images = looked_at.compute()
     return tuple(
         _scores(
             _each(model.labels.tolist(), consistency.compute(), stability.compute()),
-            number,
+            class_images,
             mapping=mapping,
             region=region,
             window_side=window_side,
@@ -227,7 +259,7 @@ def scores_by_region(
 
 def _scores(
     each: tuple[PrototypeParts, ...],
-    samples: int,
+    class_images: tuple[int, ...],
     *,
     mapping: str,
     region: RegionKind,
@@ -242,9 +274,9 @@ def _scores(
         soft_consistency=_over_classes([(each_.label, each_.frequency) for each_ in each], seed),
         stability=_over_classes([(each_.label, each_.stability) for each_ in each], seed),
         soft_stability=_over_classes([(each_.label, each_.soft_stability) for each_ in each], seed),
-        undefined=sum(each_.part is None for each_ in each),
+        undefined=sum(parts.part is None and class_images[parts.label] > 0 for parts in each),
         prototypes=each,
-        samples=samples,
+        class_images=class_images,
         mapping=mapping,
         region=region,
         window_side=window_side,
@@ -290,20 +322,6 @@ def _reaches(frequency: float | None, threshold: float) -> float | None:
 def _over_classes(values: list[tuple[int, float | None]], seed: int) -> Estimate | None:
     defined = [(label, value) for label, value in values if value is not None]
     return bootstrap_mean([value for _, value in defined], [label for label, _ in defined], seed)
-
-
-def _image(model: PixPNet, sample: Sample) -> Tensor:
-    if not sample.image.is_floating_point():
-        raise ValueError(
-            f"{sample.id}: expected a normalised image, got {sample.image.dtype}: preprocess the sample with "
-            "pixpnet.data.preprocess(sample, model.preprocessing)"
-        )
-    if not 0 <= sample.label < model.num_classes:
-        raise ValueError(
-            f"{sample.id} has class {sample.label}, and the model tells apart {model.num_classes}: give samples of the "
-            "data set that it was trained on"
-        )
-    return sample.image.as_subclass(Tensor).to(model.prototypes)
 
 
 def _refuse(model: PixPNet, mapping: str, regions: Sequence[str]) -> None:

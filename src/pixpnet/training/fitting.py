@@ -54,7 +54,7 @@ class Material:
 
 
 class Fitting(pl.LightningModule):
-    """Trains a network along a recipe's plan, replaces prototypes, and keeps the best result in a run folder."""
+    """Trains a network along a recipe's plan, replaces prototypes, and keeps one result in a run folder."""
 
     def __init__(
         self, model: PixPNet, recipe: Recipe, material: Material, run: Run, seed: int, watcher: Watcher
@@ -231,7 +231,7 @@ class Fitting(pl.LightningModule):
     # The end of an epoch ------------------------------------------------------------------------------------
 
     def on_train_epoch_end(self) -> None:
-        """Validation, replacement, validation again; the best result is kept."""
+        """Validation, replacement, validation again; the result is kept if `recipe.KEPT_EPOCH` says so."""
         self._share_statistics()
         epoch = self.epoch
         before = None if epoch.stage == "pretraining" else self._validate("validation")
@@ -284,7 +284,7 @@ class Fitting(pl.LightningModule):
         """Whether validation has nothing against it: at most one standard error below the most accurate so far.
 
         Few images cannot tell neighbouring epochs apart; the later of two equals has learnt with lower rates, and its
-        prototypes moved less when they became patches. So the last one that is as good as the best is kept.
+        prototypes moved less when they became patches. So the last epoch within one standard error is kept.
         """
         accuracies = [
             line.val_accuracy_after for line in self.lines if line.best and line.val_accuracy_after is not None

@@ -3,10 +3,10 @@
 ```
 config.yaml         everything that decided the run; `pixpnet train --config` takes it
 images.csv          its images when it began: split, class, name, and a hash of the pixels
-model.safetensors   the best model so far, by validation after replacement, with all that it needs to answer
+model.safetensors   the model kept so far (`recipe.KEPT_EPOCH`), with all that it needs to answer
 prototypes.json     for each prototype: class, source image, cell, exact field, distance
 prototypes/         two pictures of each prototype: what its cell saw (.png), and the training image around it (.jpg)
-metrics.json        accuracies of the model that was chosen
+metrics.json        accuracies of the model that was kept
 log.csv             one line for each epoch
 openings.jsonl      one line for each time the test split was opened
 checkpoints/        where to go on after an interruption; and the prototypes as they were learnt, before replacement
@@ -59,7 +59,8 @@ class LogLine:
         replaced_distance: mean distance that prototypes moved when they were replaced.
         val_accuracy_after: after replacement.
         val_loss_after: cross-entropy there.
-        best: whether this is the best model so far.
+        best: whether this epoch's model was kept: the validation accuracy after replacement is within one standard
+            error of the best so far. The last such epoch is the run's model; it need not be the most accurate.
         seconds: how long the epoch took.
     """
 

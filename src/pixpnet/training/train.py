@@ -53,7 +53,7 @@ class Metrics:
     """What came out of a run, in `metrics.json`.
 
     Attributes:
-        chosen_epoch: of the model that was kept.
+        chosen_epoch: of the model that was kept (`recipe.KEPT_EPOCH`); other epochs may have been more accurate.
         epochs: how many there were.
         validation: the model that was kept, on the validation images.
         validation_before: the same before its prototypes were replaced.
@@ -87,7 +87,7 @@ def train(
         progress: told how many images have been looked at while the data set is opened.
 
     Returns:
-        the figures of the model that was chosen, on validation, after replacement; None in processes that work for
+        the figures of the model that was kept (`recipe.KEPT_EPOCH`); None in processes that work for
         the leading one.
 
     Raises:

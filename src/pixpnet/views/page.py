@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from pixpnet.explanation import Explanation
+from pixpnet.recipe import KEPT_EPOCH
 from pixpnet.views.blocks import explanation_block, prototype_blocks
 from pixpnet.views.colours import ON_REGIONS, REGIONS
 from pixpnet.views.report import Report, field_shot, judged, surroundings, taken_for, tested, worst
@@ -55,6 +56,7 @@ def report_page(report: Report) -> str:
             "title": report.title,
             "report": report,
             "metrics": report.metrics,
+            "kept_epoch": KEPT_EPOCH,
             "judged": judged(report.metrics),
             "field": model.field,
             "field_shot": field_shot(report, stock),

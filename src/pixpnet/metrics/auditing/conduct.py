@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pixpnet.data import DataSet
 from pixpnet.metrics.auditing.verdict import Finding, Judged, found
 from pixpnet.model.file import MODEL_FILE
+from pixpnet.recipe import KEPT_EPOCH
 from pixpnet.records import from_plain
 from pixpnet.training import Metrics, OpeningLine, Run, RunError
 
@@ -63,7 +64,7 @@ def _validation(metrics: Metrics | None, data: DataSet | None) -> tuple[Finding,
     images = metrics.validation.images
     if not images:
         return found(claim, False, "there were no validation images"), images
-    said = f"epoch {metrics.chosen_epoch} of {metrics.epochs}, by {images} validation images"
+    said = f"epoch {metrics.chosen_epoch} of {metrics.epochs}, {KEPT_EPOCH}; {images} validation images"
     if data is None:
         return Finding(claim, "not checked", f"{said}, says metrics.json; the data set is not at hand"), images
     if len(data.val) != images:

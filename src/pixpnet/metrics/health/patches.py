@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool
 from torch import Tensor
 
-from pixpnet.data import DataSet, preprocess
+from pixpnet.data import DataSet, Entry, preprocess
 from pixpnet.metrics.part_hits import Region, part_hits
 from pixpnet.model import Origin, PixPNet
 
@@ -46,16 +46,11 @@ def patches(model: PixPNet, data_set: DataSet, tick: Callable[[], None]) -> list
     Raises:
         ValueError: if an image is not shown as it was when the prototype was taken from it.
     """
-    entries = {entry.id: entry for entry in data_set.train}
-    by_image: dict[str, list[Origin]] = {}
-    for origin in model.origins or ():
-        if origin.image in entries:
-            by_image.setdefault(origin.image, []).append(origin)
     found: list[Patch] = []
-    for image, origins in by_image.items():
-        sample = preprocess(data_set.reader(entries[image]), model.preprocessing)
+    for entry, origins in origins_by_image(model, data_set):
+        sample = preprocess(data_set.reader(entry), model.preprocessing)
         for origin in origins:
-            _refuse_if_moved(origin, sample.to_source)
+            refuse_if_moved(origin, sample.to_source)
         hits = part_hits([origin.boxes for origin in origins], sample.keypoints, sample.visible, data_set.point_parts)
         shown = None if sample.masks is None else sample.masks.as_subclass(Tensor).any(dim=0)
         found += [
@@ -72,6 +67,16 @@ def patches(model: PixPNet, data_set: DataSet, tick: Callable[[], None]) -> list
         ]
         tick()
     return sorted(found, key=lambda patch: patch.prototype)
+
+
+def origins_by_image(model: PixPNet, data_set: DataSet) -> list[tuple[Entry, list[Origin]]]:
+    """The training images that prototypes come from, each with the origins in it; origins elsewhere are left out."""
+    entries = {entry.id: entry for entry in data_set.train}
+    by_image: dict[str, list[Origin]] = {}
+    for origin in model.origins or ():
+        if origin.image in entries:
+            by_image.setdefault(origin.image, []).append(origin)
+    return [(entries[image], origins) for image, origins in by_image.items()]
 
 
 def images_of(model: PixPNet, data_set: DataSet) -> int:
@@ -93,7 +98,12 @@ def object_share(region: Region, shown: Bool[Tensor, "height width"]) -> float |
     return sum(int(shown[y0:y1, x0:x1].sum()) for y0, x0, y1, x1 in region) / area
 
 
-def _refuse_if_moved(origin: Origin, to_source: Tensor) -> None:
+def refuse_if_moved(origin: Origin, to_source: Tensor) -> None:
+    """Refuses an image that is not cut and scaled as it was when a prototype was taken from it.
+
+    Raises:
+        ValueError: if it is not.
+    """
     now, then = to_source.numpy(), np.array(origin.to_source).reshape(3, 3)
     if not np.allclose(now, then, rtol=1e-6, atol=1e-3):
         raise ValueError(

@@ -2,15 +2,27 @@
 
 from pixpnet.metrics.suite.comparing import Group, Spread, compare, group_tables, spread
 from pixpnet.metrics.suite.measuring import MeasuredFolder, measure
-from pixpnet.metrics.suite.record import Accuracy, Band, MappingRow, PartFigures, Settings, Table, read_table
+from pixpnet.metrics.suite.record import (
+    Accuracy,
+    Band,
+    ClassDraw,
+    MappingRow,
+    PartFigures,
+    Places,
+    Settings,
+    Table,
+    read_table,
+)
 
 __all__ = [
     "Accuracy",
     "Band",
+    "ClassDraw",
     "Group",
     "MappingRow",
     "MeasuredFolder",
     "PartFigures",
+    "Places",
     "Settings",
     "Spread",
     "Table",

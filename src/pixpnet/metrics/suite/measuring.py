@@ -1,4 +1,4 @@
-"""Measuring a run: accuracy, field, consistency and stability, relevance ordering (Table 2), health of prototypes.
+"""Measuring a run: accuracy, field, consistency and stability, relevance ordering (Table 2), health, places.
 
 Samples are walked through one by one, all mappings for each, so that a measurement that was stopped compares mappings
 on the same samples. Every result is on the disk when the next one begins (`keeping.py`).
@@ -20,6 +20,7 @@ from pixpnet.fields import UnsupportedOperation
 from pixpnet.mapping import MAPPINGS
 from pixpnet.metrics.bootstrap import Estimate, bootstrap_mean
 from pixpnet.metrics.consistency import THRESHOLD
+from pixpnet.metrics.draws import drawn_classes
 from pixpnet.metrics.health import PrototypeHealth, prototype_health
 from pixpnet.metrics.ordering import STATED_ERROR, Curves, PairResult, Spacing, drawn_samples, order_sample
 from pixpnet.metrics.part_hits import scaled_window_side
@@ -27,7 +28,8 @@ from pixpnet.metrics.part_scores import PartScores, scores_by_region
 from pixpnet.metrics.stability import NOISE
 from pixpnet.metrics.suite.band import GRID, median_band, on_grid
 from pixpnet.metrics.suite.keeping import Kept
-from pixpnet.metrics.suite.record import TABLE_FILE, Accuracy, MappingRow, PartFigures, Settings, Table
+from pixpnet.metrics.suite.placing import measure_places
+from pixpnet.metrics.suite.record import TABLE_FILE, Accuracy, ClassDraw, MappingRow, PartFigures, Settings, Table
 from pixpnet.model import PixPNet
 from pixpnet.records import from_plain, to_plain
 from pixpnet.training import Judgement, Metrics, Run, judge, open_data_of
@@ -76,7 +78,6 @@ class _Parts:
 
     window: PartFigures
     claimed: PartFigures
-    samples: int
 
 
 def measure(
@@ -117,6 +118,8 @@ def measure(
         ordered, notes = suite.ordering()
         parts = suite.parts(notes)
         health = suite.health(found)
+        told = partial(watching, "parts and places")
+        places = measure_places(model, data, entries, settings.seed, kept, told)
     rows = tuple(_row(name, ordered[name], parts.get(name), notes[name], settings) for name in settings.mappings)
     at = f" @ {model.backbone.cut}" if model.backbone.cut else ""
     table = Table(
@@ -130,13 +133,14 @@ def measure(
         mean_field=model.field.mean_fraction_union,
         prototypes=len(model.prototypes),
         samples=len(suite.drawn),
-        part_samples=max((each.samples for each in parts.values()), default=0),
+        part_draw=suite.part_draw if parts else None,
         window=scaled_window_side(model.preprocessing.size),
         threshold=THRESHOLD,
         noise=NOISE,
         stated_error=STATED_ERROR if settings.method == "stepped" else None,
         rows=rows,
         health=health,
+        places=places,
     )
     with written_whole(folder / TABLE_FILE) as temporary:
         temporary.write_text(json.dumps(to_plain(table)), encoding="utf-8")
@@ -159,6 +163,10 @@ class _Suite:
         self.settings, self.kept, self.watching = settings, kept, watching
         self.samples = PlainSamples(entries, WithoutMasks(data.reader), model.preprocessing)
         self.drawn = drawn_samples(len(entries), settings.samples, settings.seed)
+        labels = [entry.label for entry in entries]
+        count = len(entries) if settings.part_samples is None else settings.part_samples
+        self.part_entries = [entries[index] for index in drawn_classes(labels, count, settings.seed)]
+        self.part_draw = ClassDraw.of([entry.label for entry in self.part_entries])
 
     def accuracy(self, run: Run, device: torch.device) -> Accuracy:
         """As it was judged when the model was fixed, or judged now."""
@@ -207,11 +215,8 @@ class _Suite:
     def parts(self, notes: dict[str, list[str]]) -> dict[str, _Parts]:
         """Consistency and stability of each mapping that draws regions of its own."""
         found = {}
-        count = len(self.entries) if self.settings.part_samples is None else self.settings.part_samples
-        drawn = drawn_samples(len(self.entries), count, self.settings.seed)
-        looked_at = PlainSamples(
-            [self.entries[index] for index in drawn], self.samples.reader, self.model.preprocessing
-        )
+        looked_at = PlainSamples(self.part_entries, self.samples.reader, self.model.preprocessing)
+        key = "part figures of whole classes", str(len(self.part_entries))
         for name in self.settings.mappings:
             if not self.data.point_parts:
                 notes[name].append(f"{self.data.name} has no annotated parts, so there is no S_con and no S_sta")
@@ -219,7 +224,7 @@ class _Suite:
             if name == "prp":
                 notes[name].append("prp draws no region of its own, so there is no S_con and no S_sta (as in Table 2)")
                 continue
-            parts = self.kept.get(_Parts, "part figures", name, str(len(drawn)))
+            parts = self.kept.get(_Parts, *key, name)
             if parts is None:
                 window, claimed = scores_by_region(
                     self.model,
@@ -231,8 +236,8 @@ class _Suite:
                     seed=self.settings.seed,
                     progress=partial(self.watching, f"parts, {name}"),
                 )
-                parts = _Parts(_figures(window), _figures(claimed), window.samples)
-                self.kept.put(parts, "part figures", name, str(len(drawn)))
+                parts = _Parts(_figures(window), _figures(claimed))
+                self.kept.put(parts, *key, name)
             found[name] = parts
         return found
 

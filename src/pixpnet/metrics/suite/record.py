@@ -1,19 +1,28 @@
 """What the suite measures and writes down: one table for a run, with a row for each mapping (Table 2)."""
 
 import json
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Literal
 
 from pixpnet.config import RunConfig
 from pixpnet.mapping import MAPPINGS
+from pixpnet.metrics.answers import AnswerPlaces
 from pixpnet.metrics.bootstrap import Estimate
+from pixpnet.metrics.distinctiveness import Distinctiveness
 from pixpnet.metrics.health import PrototypeHealth
 from pixpnet.metrics.ordering import StatedError
+from pixpnet.metrics.origin_places import PrototypePlaces
+from pixpnet.metrics.purity import Purity
 from pixpnet.records import from_plain
 
 TABLE_FILE = "table.json"
 Split = Literal["test", "val"]
+FEW_IMAGES = 10
+"""With fewer images of a class, finding a part in most of them is often luck."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +36,8 @@ class Settings:
         method: of the curves.
         split: whose images. The paper measures on test images, which no choice was made by, so that is the default;
             every opening is on record. Where measurements are to decide between models, take ``val``.
-        part_samples: how many are drawn for consistency and stability; None for all, as in the paper.
+        part_samples: about how many are drawn for consistency and stability, as whole classes (`drawn_classes`); None
+            for all, as in the paper.
         seed: of all draws.
     """
 
@@ -86,7 +96,7 @@ class PartFigures:
         soft_consistency: the mean of how often they do, without a threshold (App. J).
         stability: S_sta.
         soft_stability: the same, part by part.
-        undefined: how many prototypes are in none of the four.
+        undefined: how many prototypes of the drawn classes are in none of the four.
     """
 
     consistency: Estimate | None
@@ -94,6 +104,38 @@ class PartFigures:
     stability: Estimate | None
     soft_stability: Estimate | None
     undefined: int
+
+
+@dataclass(frozen=True)
+class ClassDraw:
+    """The classes on which consistency and stability were measured, each with all its images of the split.
+
+    Attributes:
+        classes: how many.
+        images: of all of them.
+        fewest: images of the class that has the fewest.
+        median: images of a class.
+        few: how many classes have fewer than ten images.
+    """
+
+    classes: int
+    images: int
+    fewest: int
+    median: float
+    few: int
+
+    @classmethod
+    def of(cls, labels: Sequence[int]) -> "ClassDraw | None":
+        """Counts images by their classes; None if there are none.
+
+        >>> ClassDraw.of([0] * 12 + [1] * 3)
+        ClassDraw(classes=2, images=15, fewest=3, median=7.5, few=1)
+        """
+        if not labels:
+            return None
+        sizes = list(Counter(labels).values())
+        few = sum(size < FEW_IMAGES for size in sizes)
+        return cls(len(sizes), len(labels), min(sizes), float(median(sizes)), few)
 
 
 @dataclass(frozen=True)
@@ -129,6 +171,24 @@ class MappingRow:
 
 
 @dataclass(frozen=True)
+class Places:
+    """Which parts and places prototypes and answers point at.
+
+    Attributes:
+        answers: where the prototypes of predicted classes won, on the images of the split.
+        distinctiveness: whether the prototypes of an image's own class won at different places, on the same images.
+        purity: whether prototypes show one part, on training images; None if the data set has no parts.
+        prototypes: whether patches are on the object and near parts, on the images that they come from; None if the
+            data set knows neither objects nor parts.
+    """
+
+    answers: AnswerPlaces
+    distinctiveness: Distinctiveness
+    purity: Purity | None
+    prototypes: PrototypePlaces | None
+
+
+@dataclass(frozen=True)
 class Table:
     """What was measured on one run.
 
@@ -143,13 +203,14 @@ class Table:
         mean_field: MRF of the embedding, as a fraction.
         prototypes: how many there are.
         samples: how many were drawn for the relevance ordering test.
-        part_samples: how many were looked at for consistency and stability.
+        part_draw: what was looked at for consistency and stability; None where they were not measured.
         window: side of the window in which parts count, in pixels.
         threshold: how often a consistent prototype finds its part, at least.
         noise: standard deviation of what is added for stability, in units of the normalised image.
         stated_error: how far stepped curves were from exact ones where both were made; None for exact curves.
         rows: one for each mapping.
         health: what may be wrong with the prototypes, on training and validation images whatever the split.
+        places: which parts and places prototypes and answers point at.
     """
 
     run: str
@@ -162,13 +223,14 @@ class Table:
     mean_field: float
     prototypes: int
     samples: int
-    part_samples: int
+    part_draw: ClassDraw | None
     window: int
     threshold: float
     noise: float
     stated_error: StatedError | None
     rows: tuple[MappingRow, ...]
     health: PrototypeHealth
+    places: Places
 
 
 def read_table(path: Path) -> Table:

@@ -1,0 +1,88 @@
+"""The network's answers, image by image, from one forward pass of each: what measures of places are made of."""
+
+from collections.abc import Iterable, Iterator, Sized
+from dataclasses import dataclass
+from itertools import islice
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from pixpnet.data import Sample
+from pixpnet.data.scan import Progress
+from pixpnet.metrics.regions import Cell
+from pixpnet.model import PixPNet
+
+BATCH = 32
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the network makes of one image.
+
+    Attributes:
+        sample: the image.
+        predicted: the class with the largest logit.
+        scores: of every prototype.
+        best_cells: row and column of the cell that gave each prototype its score.
+    """
+
+    sample: Sample
+    predicted: int
+    scores: Float[Tensor, " protos"]
+    best_cells: Int64[Tensor, "protos 2"]
+
+    def cells(self, prototypes: Int64[Tensor, " some"]) -> list[Cell]:
+        """The cells of some prototypes."""
+        return [(row, col) for row, col in self.best_cells[prototypes].tolist()]
+
+
+def answers(
+    model: PixPNet, samples: Iterable[Sample], progress: Progress | None = None, batch_size: int = BATCH
+) -> Iterator[Answer]:
+    """One forward pass for each image, in batches; everything that is yielded is on the CPU.
+
+    Args:
+        model: in eval mode.
+        samples: preprocessed and normalised.
+        progress: told how many samples are done, of how many (0 if that is not known).
+        batch_size: images in a forward pass.
+
+    Raises:
+        ValueError: if the model is in training mode, or a sample does not fit.
+    """
+    if model.training:
+        raise ValueError(
+            "the model is in training mode, in which an image's answer depends on others: call model.eval()"
+        )
+    total, done = len(samples) if isinstance(samples, Sized) else 0, 0
+    rest = iter(samples)
+    while batch := tuple(islice(rest, batch_size)):
+        with torch.no_grad():
+            output = model(torch.stack([normalized_image(model, sample) for sample in batch]))
+        predicted = output.logits.argmax(dim=1).tolist()
+        scores, cells = output.matches.scores.cpu(), output.matches.best_cells.cpu()
+        for number, sample in enumerate(batch):
+            yield Answer(sample, predicted[number], scores[number], cells[number])
+            done += 1
+            if progress is not None:
+                progress(done, total)
+
+
+def normalized_image(model: PixPNet, sample: Sample) -> Float[Tensor, "3 height width"]:
+    """A sample's image as the model takes it.
+
+    Raises:
+        ValueError: if the image is not normalised, or the sample is of no class of the model.
+    """
+    if not sample.image.is_floating_point():
+        raise ValueError(
+            f"{sample.id}: expected a normalised image, got {sample.image.dtype}: preprocess the sample with "
+            "pixpnet.data.preprocess(sample, model.preprocessing)"
+        )
+    if not 0 <= sample.label < model.num_classes:
+        raise ValueError(
+            f"{sample.id} has class {sample.label}, and the model tells apart {model.num_classes}: give samples of the "
+            "data set that it was trained on"
+        )
+    return sample.image.as_subclass(Tensor).to(model.prototypes)

@@ -13,7 +13,7 @@ _HOMES: dict[str, str] = {
         "pixpnet.data": ("DataOptions", "Sample", "open_data", "read_sample"),
         "pixpnet.explanation": ("Explanation", "explain", "prove"),
         "pixpnet.fields": (
-            *("Call", "Field", "Fields", "Region", "Sources"),
+            *("Call", "Field", "FieldMismatch", "Fields", "Region", "Sources"),
             *("UnknownLayer", "UnsupportedOperation", "receptive_fields", "rule"),
         ),
         "pixpnet.config": ("RunConfig",),

@@ -67,9 +67,26 @@ EXACT: dict[str, Callable[[Tensor, nn.Module], object]] = {
     "asarray": lambda x, conv: x[:, :, torch.asarray([3, 1], device=x.device)],
     "attention": lambda x, conv: F.scaled_dot_product_attention(x, conv(x), x, is_causal=False),
     "fourier": lambda x, conv: torch.fft.rfft2(conv(x)).real,
+    "inverse fourier, shorter": lambda x, conv: torch.fft.irfft(torch.fft.rfft(conv(x)), n=4),
+    "inverse fourier, longer": lambda x, conv: torch.fft.irfft(torch.fft.rfft(conv(x)) * (1 + 2j), n=12),
+    "hermitian fourier": lambda x, conv: torch.fft.hfft(torch.fft.rfft(conv(x)), n=8),
+    "gather by pooling": lambda x, conv: _pick(x, F.max_pool2d(x, 2, return_indices=True)[1]),
+    "gather by overlapping pooling": lambda x, conv: _pick(x, F.max_pool2d(x, 3, 1, 1, return_indices=True)[1]),
+    "gather by a copy of the indices": lambda x, conv: _pick(
+        x, F.max_pool2d(x, 2, return_indices=True)[1].int().long()
+    ),
+    "gather by adaptive pooling": lambda x, conv: _pick(x, F.adaptive_max_pool2d(x, 2, return_indices=True)[1]),
+    "gather by pooling in 1-D": lambda x, conv: _pick(x, F.max_pool1d(x.flatten(2), 3, return_indices=True)[1]),
+    "gather by argmax": lambda x, conv: x.gather(3, x.argmax(3, keepdim=True)),
+    "gather by argmax of a part": lambda x, conv: x.gather(3, x[..., :2].argmax(3, keepdim=True)),
+    "take along": lambda x, conv: torch.take_along_dim(x, x.argmax(3, keepdim=True), 3),
     "interpolate in 1-D": lambda x, conv: F.interpolate(x.flatten(2), scale_factor=1.01),
     "interpolate, two axes": lambda x, conv: F.interpolate(x, size=(3, 7), mode="bilinear", antialias=True),
 }
+
+
+def _pick(x: Tensor, index: Tensor) -> Tensor:
+    return x.flatten(2).gather(2, index.flatten(2))
 
 
 def _assign(x: Tensor, other: Tensor) -> Tensor:
@@ -108,6 +125,14 @@ REFUSED: dict[str, Callable[[Tensor, nn.Module], object]] = {
     "values, caught by the model": lambda x, conv: _catch(x),
     "positions of the image": lambda x, conv: x.nonzero(),
     "diagonal written": lambda x, conv: _zero_diagonal(conv(x)),
+    "inverse fourier of reals": lambda x, conv: torch.fft.irfft(conv(x), n=4),
+    "hermitian fourier of reals": lambda x, conv: torch.fft.hfft(x, n=12),
+    "inverse fourier of reals, scaled": lambda x, conv: torch.fft.irfft2(x * (1 + 2j), s=(4, 4)),
+    "gather by computed pooling": lambda x, conv: _pick(x, F.max_pool2d(x, 2, return_indices=True)[1] % 5),
+    "gather by transposed pooling": lambda x, conv: _pick(x, F.max_pool2d(x, 2, return_indices=True)[1].mT),
+    "gather by pooling of a part": lambda x, conv: _pick(x, F.max_pool2d(x[..., 1:], 2, return_indices=True)[1]),
+    "gather by two values": lambda x, conv: x.gather(3, (x > 0).long()),
+    "index by two values": lambda x, conv: x[0, :, :, (x[0, 0, 0] > 0).long()],
     "nothing returned": lambda x, conv: None,
 }  # fmt: skip
 

@@ -45,7 +45,7 @@ def add_arguments(parser: "ArgumentParser") -> None:
         type=int,
         default=0,
         metavar="N",
-        help="check N random pixels with the NaN probe on the real network",
+        help="check N pixels, corners and centre first, with the NaN probe on the real network",
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from pixpnet.fields.probe import Verification
 from pixpnet.recipe import KEPT_EPOCH
 from pixpnet.training import LogLine, Watcher
 
@@ -63,6 +64,13 @@ class _Bars:
         self.epochs = 0
         self.done = 0
         self.steps = 1
+
+    def fields_verified(self, backbone: str, verification: Verification) -> None:
+        """See `Watcher`."""
+        self._say(
+            f"{backbone} is not among the tested networks: its receptive fields were compared with the NaN probe at "
+            f"{verification.pixels} pixels, and all {verification.layers} layers agree"
+        )
 
     def begins(self, epochs: int, done: int, steps: int) -> None:
         """See `Watcher`."""

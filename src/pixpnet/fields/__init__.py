@@ -1,7 +1,7 @@
 """Exact receptive fields of any network: trace a module, one rule for each operation, ask the result."""
 
 from pixpnet.box import Box
-from pixpnet.fields.errors import UnsupportedOperation
+from pixpnet.fields.errors import FieldMismatch, UnsupportedOperation
 from pixpnet.fields.field import Field
 from pixpnet.fields.fields import Fields, UnknownLayer, receptive_fields
 from pixpnet.fields.region import Region
@@ -12,6 +12,7 @@ __all__ = [
     "Box",
     "Call",
     "Field",
+    "FieldMismatch",
     "Fields",
     "Region",
     "Sources",

@@ -25,12 +25,15 @@ class Constants:
     def __init__(self) -> None:
         self._stand_ins: dict[int, tuple[Tensor, Tensor]] = {}
         self._values: dict[int, tuple[Tensor, Tensor]] = {}
-        self._made: dict[int, Tensor] = {}  # everything on the meta device that is known to be a constant
+        # Everything on the meta device that is known to be a constant, with its number in C++ (see `_Tracer`).
+        self._made: dict[int, tuple[Tensor, int]] = {}
+        self._computed: list[Tensor] = []  # the results of operations, as the model's code was given them
         self._borrowed: set[int] = set()  # storages that belong to the model: never to be written to
         self._lost: set[int] = set()  # storages whose values are no longer known
 
     def __contains__(self, tensor: Tensor) -> bool:
-        return id(tensor) in self._made
+        entry = self._made.get(id(tensor))
+        return entry is not None and entry[1] == tensor._cdata
 
     def stand_in(self, tensor: Tensor) -> Tensor:
         """A tensor on the meta device in place of a real one; meta tensors stay as they are."""
@@ -39,7 +42,7 @@ class Constants:
         if id(tensor) not in self._stand_ins:
             made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=META)
             self._stand_ins[id(tensor)] = (tensor, made)
-            self._made[id(made)] = made
+            self._made[id(made)] = (made, made._cdata)
             if not (isinstance(tensor, nn.Parameter) and tensor.dtype.is_floating_point):
                 real = tensor.detach()
                 self._values[id(made)] = (made, real)
@@ -50,11 +53,11 @@ class Constants:
         """A stand-in for a tensor of the model that still is a parameter, if it was one."""
         made = self.stand_in(tensor)
         if isinstance(tensor, nn.Parameter):
-            wrapped = nn.Parameter(made, requires_grad=False)
+            wrapped = nn.Parameter(made, requires_grad=tensor.requires_grad)
             if id(made) in self._values:
                 self._values[id(wrapped)] = (wrapped, self._values[id(made)][1])
             made = wrapped
-        self._made[id(made)] = made  # also where the model lives on the meta device itself
+        self._made[id(made)] = (made, made._cdata)  # also where the model lives on the meta device itself
         return made
 
     def value(self, tensor: Tensor) -> Tensor | None:
@@ -66,11 +69,28 @@ class Constants:
             entry = self._values[id(tensor)] = (tensor, entry[1].cpu())
         return entry[1]
 
+    def share(self, tensor: Tensor, other: Tensor) -> None:
+        """A tensor has the values of another from now on, whatever is written to either."""
+        self._values.pop(id(tensor), None)
+        if id(other) in self._values:
+            self._values[id(tensor)] = (tensor, self._values[id(other)][1])
+
     def forget(self, tensor: Tensor) -> None:
         """A tensor is written to with something unknown: its values and those of its views are lost."""
         entry = self._values.get(id(tensor))
         if entry is not None:
             self._lost.add(_storage(entry[1]))
+
+    def give_back(self, home: torch.device) -> None:
+        """Puts the known values into the tensors that stood in for them, once the trace is over.
+
+        Code outside of the model's modules may have kept one (a position table in a ``functools.cache`` whose key is
+        the device), and will hand it to the model itself next.
+        """
+        for made in self._computed:
+            value = self.value(made)
+            if value is not None and made.is_meta:
+                torch._C._swap_tensor_impl(made, value.detach().to(home))
 
     def prepare(
         self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -119,12 +139,13 @@ class Constants:
             return pytree.tree_map_only(Tensor, self._adopt, real)
         result = func(*args, **kwargs)
         made = list(result) if isinstance(result, (list, tuple)) else [result]
-        self._made.update((id(item), item) for item in made if isinstance(item, Tensor))
+        self._made.update((id(item), (item, item._cdata)) for item in made if isinstance(item, Tensor))
         is_view = bool(made) and func.is_view
         if known and all(isinstance(t, Tensor) and (is_view or t.numel() <= LARGEST) for t in made):
             real = self._run(func, args, kwargs, values)
             for stand_in, value in zip(made, real if isinstance(real, (list, tuple)) else [real], strict=True):
                 self._values[id(stand_in)] = (stand_in, value)
+                self._computed.append(stand_in)
         elif known:
             for tensor in written:
                 self.forget(tensor)
@@ -133,6 +154,7 @@ class Constants:
     def _adopt(self, real: Tensor) -> Tensor:
         """A stand-in for a tensor that we made ourselves, so that it may be written to."""
         made = self.stand_in(real)
+        self._computed.append(made)
         self._borrowed.discard(_storage(real))
         return made
 

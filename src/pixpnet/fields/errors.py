@@ -5,5 +5,9 @@ class UnsupportedOperation(NotImplementedError):
     """An operation whose exact dependence on its inputs is not known, so that no answer would be true."""
 
 
+class FieldMismatch(UnsupportedOperation):
+    """The NaN probe, run on the real network, saw other fields than those that were computed."""
+
+
 class UnknownValue(UnsupportedOperation):
     """A step needs the value of a tensor that does not depend on the image, and the value is not at hand."""

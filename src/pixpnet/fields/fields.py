@@ -79,8 +79,12 @@ class Fields(Mapping[str, Field]):
         return len(self._fields)
 
     def names_of_call(self, path: str, call: int) -> list[str]:
-        """The names of the tensors that one call of a module returned; calls count from 1."""
-        return self._parts[path, call]
+        """The names of the tensors that one call of a module returned, calls counted from 1; none if it was not run."""
+        return self._parts.get((path, call), [])
+
+    def calls(self) -> set[tuple[str, int]]:
+        """The modules that were run, and the number of the call."""
+        return set(self._parts)
 
     def table(self) -> FieldTable:
         """The layers in order with output shape, mean fields, stride, field size and solidity."""
@@ -111,7 +115,7 @@ class Fields(Mapping[str, Field]):
         return f"no layer '{layer}' was run; {hint}"
 
 
-def receptive_fields(model: nn.Module | str, input_shape: tuple[int, ...]) -> Fields:
+def receptive_fields(model: nn.Module | str, input_shape: tuple[int, ...], verify: int = 0) -> Fields:
     """Computes the exact set of input pixels of every neuron of every layer of a network.
 
     The network's code runs once on tensors without data: no weight is copied or used, and the model stays
@@ -123,8 +127,12 @@ def receptive_fields(model: nn.Module | str, input_shape: tuple[int, ...]) -> Fi
             ``"timm:NAME"``, ``"small"`` (or ``"small-61"``, by the side of its field) or ``"module.path:callable"``.
         input_shape: channels, then the size of the input: ``(3, 224, 224)``. One to three axes may follow
             the channels.
+        verify: at how many pixels to check every layer against the real network with the NaN probe: corners and
+            centre first, then random ones. One forward pass in double precision on the CPU for each. A network that
+            is given by its name is built with random weights for that.
 
     Raises:
+        FieldMismatch: the probe saw other fields than those that were computed (an `UnsupportedOperation`).
         UnsupportedOperation: the network uses an operation whose dependence on its input is not known. There
             is no fallback; ``pixpnet.rule`` teaches a new one.
 
@@ -135,15 +143,32 @@ def receptive_fields(model: nn.Module | str, input_shape: tuple[int, ...]) -> Fi
         '15.7%'
         >>> fields["features.23"].boxes(0, 0)
         [Box(y0=0, x0=0, y1=58, x1=58)]
+
+        Code of your own, checked at 8 pixels:
+
+        >>> own = nn.Sequential(nn.Conv2d(3, 4, 3, stride=2), nn.ReLU())
+        >>> px.receptive_fields(own, (3, 9, 9), verify=8)["0"].boxes(1, 1)
+        [Box(y0=2, x0=2, y1=5, x1=5)]
     """
     input_shape = tuple(input_shape)
     if not 2 <= len(input_shape) <= 4 or any(not isinstance(n, int) or n < 1 for n in input_shape):
         raise ValueError(
             f"input_shape {input_shape} should be channels followed by the size of the input, such as (3, 224, 224)"
         )
+    if verify < 0:
+        raise ValueError(f"verify={verify}: the number of pixels to check cannot be negative")
     if isinstance(model, str):
-        return traced_by_name(model, input_shape).fields
-    return Fields(trace(model, input_shape), input_shape, zoo.paper_names(model), _twins(model))
+        if not verify:
+            return traced_by_name(model, input_shape).fields
+        name, model = model, zoo.build(model)
+    else:
+        name = type(model).__name__
+    fields = Fields(trace(model, input_shape), input_shape, zoo.paper_names(model), _twins(model))
+    if verify:
+        from pixpnet.fields.verify import refuse_unless_verified, verify_fields  # which computes fields itself
+
+        refuse_unless_verified(verify_fields(model, input_shape, verify, fields=fields), name)
+    return fields
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,4 @@
-"""What would be lost before any operation passes by: the values of literals, and the sources of copies.
-
-Literals are ``x[:, [2, 0, 1]]`` and ``torch.tensor([...], device=x.device)``.
+"""Literals in a model's code keep their values: ``x[:, [2, 0, 1]]`` and ``torch.tensor([...], device=x.device)``.
 
 torch turns a list into a tensor on the device of its neighbour before any operation passes by. Beside tensors
 without data the list would lose its values. So lists are turned into ordinary tensors first, whose values are
@@ -12,32 +10,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
+
+# What makes tensors from literals.
+MAKERS = (torch.tensor, torch.as_tensor, torch.asarray)
 
 
-class KeepLiterals(TorchFunctionMode):
-    """Makes tensors from literals on the CPU, whatever device is asked for, and minds copies."""
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = dict(kwargs or {})
-        if func in (Tensor.__getitem__, Tensor.__setitem__):
-            args = (args[0], _index(args[1]), *args[2:])
-        elif func in _MAKERS and not isinstance(args[0] if args else None, Tensor):
-            kwargs["device"] = "cpu"
-        elif func is Tensor.__deepcopy__:
-            return args[0].clone()
-        elif func is Tensor.new_tensor:
-            data = args[1] if len(args) > 1 else kwargs["data"]
-            return torch.tensor(data, dtype=kwargs.get("dtype", args[0].dtype), device="cpu")
-        return func(*args, **kwargs)
-
-
-_MAKERS = (torch.tensor, torch.as_tensor, torch.asarray)
-
-
-def _index(index: Any) -> Any:
+def with_literals(index: Any) -> Any:
+    """An index in which lists, ranges and arrays are ordinary tensors with values."""
     if isinstance(index, tuple):
         return tuple(_literal(item) for item in index)
     return _literal(index)

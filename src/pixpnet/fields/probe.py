@@ -33,11 +33,28 @@ class Sighting:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """A layer whose field and whose probe differ at a pixel."""
+    """A layer whose field and whose probe differ at a pixel.
+
+    Attributes:
+        layer: its name in `Fields`.
+        pixel: that of the input.
+        neurons: how many of its neurons differ.
+        claimed: how many see the pixel by the fields that were computed.
+        seen: how many became NaN.
+    """
 
     layer: str
     pixel: Pixel
     neurons: int
+    claimed: int
+    seen: int
+
+    def __str__(self) -> str:
+        name = f"layer '{self.layer}'" if self.layer else "the output"
+        return (
+            f"{name}, pixel {self.pixel}: {self.claimed} neurons see it by the computed fields, "
+            f"{self.seen} by the NaN probe, {self.neurons} differ"
+        )
 
 
 @dataclass(frozen=True)
@@ -59,10 +76,7 @@ class Verification:
         if self.passed:
             return f"{compared}: the fields and the NaN probe agree on all of them"
         worst = self.disagreements[0]
-        return (
-            f"{compared}: {len(self.disagreements)} disagreements, the first at layer '{worst.layer}', "
-            f"pixel {worst.pixel}, {worst.neurons} neurons"
-        )
+        return f"{compared}: {len(self.disagreements)} disagreements, the first at {worst}"
 
 
 def probe(
@@ -71,7 +85,7 @@ def probe(
     """Runs a copy of the model with NaN in one pixel at a time and yields where the NaN came out.
 
     Args:
-        model: a module with real parameters; it stays as it is.
+        model: a module with real parameters; it stays as it is. Its copy is run on the CPU.
         input_shape: channels, then the size of the input.
         pixels: the pixels to try, one for each yielded sighting.
         seed: of the random image around the pixel.
@@ -84,7 +98,12 @@ def probe(
     if any(parameter.is_meta for parameter in model.parameters()):
         raise ValueError("the probe runs the network for real, but its parameters are on the meta device")
     precision = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.get_default_dtype())
-    twin = copy.deepcopy(model).double()
+    with torch.no_grad():
+        twin = copy.deepcopy(model).double()
+    if not all(tensor.is_cpu for tensor in (*twin.parameters(), *twin.buffers())):
+        twin.cpu()
+    if isinstance(twin, torch.jit.ScriptModule):
+        twin = _Compiled(twin)
     generator = torch.Generator().manual_seed(seed)
     image = torch.randn((1, *input_shape), generator=generator, dtype=torch.float64)
     with _watched(twin) as outputs:
@@ -110,6 +129,17 @@ def probe(
                         for path, calls in outputs.items()
                     },
                 )
+
+
+class _Compiled(nn.Module):
+    """Around a compiled model, which takes no hooks, so that its output can be seen."""
+
+    def __init__(self, compiled: nn.Module) -> None:
+        super().__init__()
+        self.run = compiled.forward
+
+    def forward(self, images: Tensor) -> Any:
+        return self.run(images)
 
 
 def _run(model: nn.Module, images: Tensor, precision: torch.dtype) -> None:
@@ -160,6 +190,8 @@ def _watched(model: nn.Module) -> Iterator[dict[str, list[list[Tensor]]]]:
     outputs: dict[str, list[list[Tensor]]] = {}
     handles = []
     for path, module in model.named_modules():
+        if isinstance(module, torch.jit.ScriptModule):
+            continue  # compiled code has no layers to look into
 
         def keep(module: nn.Module, args: object, output: object, path: str = path) -> None:
             # Layers that work in place change their input, so what they were given is copied at once.

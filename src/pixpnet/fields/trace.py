@@ -7,8 +7,9 @@ model give the layers their names.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -18,11 +19,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from pixpnet.fields import rules as _fill_the_table  # noqa: F401
 from pixpnet.fields.constants import META, Constants, tensors_in
 from pixpnet.fields.errors import UnknownValue, UnsupportedOperation
-from pixpnet.fields.literals import KeepLiterals
+from pixpnet.fields.introspection import Introspection
+from pixpnet.fields.memory import Handle, Memory
+from pixpnet.fields.rules.reach import reach_of
 from pixpnet.fields.rules.registry import VIEWS, Call, View, find_rule, functional_form
+from pixpnet.fields.rules.taps import Anywhere, Reach
+from pixpnet.fields.scripts import watching_scripts
 from pixpnet.fields.shell import make_shell
 from pixpnet.fields.shortcuts import SHORTCUTS
 from pixpnet.fields.sources import Sources
+from pixpnet.messages import first_line
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,7 @@ class Layer:
 def trace(model: nn.Module, input_shape: tuple[int, ...]) -> list[Layer]:
     """The outputs of every call of every module of ``model``, in the order in which they were computed."""
     space = input_shape[1:]
+    home = _home(model)
     tracer = _Tracer(space)
     shell = make_shell(model, tracer.constants.replace)
     layers: list[Layer] = []
@@ -46,9 +53,10 @@ def trace(model: nn.Module, input_shape: tuple[int, ...]) -> list[Layer]:
         if not isinstance(module, torch.jit.ScriptModule):
             _watch(module, path, tracer, layers, calls)
     pixels = torch.empty((1, *input_shape), dtype=_dtype(model), device=META)
-    tracer.follow(pixels, _Memory(Sources.of_input((1, *input_shape), space)))
+    tracer.follow(pixels, Memory(Sources.of_input((1, *input_shape), space)))
     try:
-        with torch.no_grad(), tracer, KeepLiterals():
+        introspection = Introspection(tracer, home)
+        with _as_in_the_probe(), watching_scripts(tracer.refuse_script), tracer, introspection:
             output = shell(pixels)
         if tracer.refusal is not None:  # the model's own code caught it and went on
             raise tracer.refusal
@@ -57,12 +65,18 @@ def trace(model: nn.Module, input_shape: tuple[int, ...]) -> list[Layer]:
                 f"the model returned {type(output).__name__}, in which no tensors were found; "
                 "return tensors, or tuples, lists, dictionaries or dataclasses of them"
             )
-    except Exception as error:
+    except Exception as failure:
+        # What came of it after the model's own code caught a refusal is not what went wrong.
+        error = tracer.refusal or failure
         error.add_note(
             f"This happened at {tracer.place} while the receptive fields of {type(model).__name__} were computed "
             f"for one input of shape {(1, *input_shape)}, on tensors that have a shape but no values."
         )
+        if error is not failure:
+            raise error from failure
         raise
+    finally:
+        tracer.constants.give_back(home)
     return layers
 
 
@@ -71,11 +85,13 @@ def _watch(module: nn.Module, path: str, tracer: "_Tracer", layers: list[Layer],
         tracer.entered.append(path)
 
     def leave(module: nn.Module, args: Any, output: Any) -> None:
-        tracer.entered.pop()
         calls[path] = calls.get(path, 0) + 1
         parts = list(_parts(output, ""))
-        for part, tensor in parts:
-            layers.append(Layer(path, calls[path], part if len(parts) > 1 else "", tracer.read(tensor)))
+        with torch._C.DisableTorchFunction():  # we want to know about the meta device
+            sources = [tracer.read(tensor) for _, tensor in parts]
+        tracer.entered.pop()
+        for (part, _), read in zip(parts, sources, strict=True):
+            layers.append(Layer(path, calls[path], part if len(parts) > 1 else "", read))
 
     module.register_forward_pre_hook(enter)
     module.register_forward_hook(leave)
@@ -102,46 +118,22 @@ def _dtype(model: nn.Module) -> torch.dtype:
     return next(floating, torch.get_default_dtype())
 
 
-@dataclass
-class _Memory:
-    """What the elements of a tensor's own memory read; shared by all its views."""
-
-    sources: Sources
-    version: int = 0
-
-    def overwrite(self, sources: Sources) -> None:
-        self.sources = sources
-        self.version += 1
+def _home(model: nn.Module) -> torch.device:
+    """Where the model lives, and so what its code is told of every tensor; on the meta device it would be the CPU."""
+    devices = (tensor.device for tensor in (*model.parameters(), *model.buffers()))
+    return next((device for device in devices if device != META), torch.device("cpu"))
 
 
-@dataclass
-class _Handle:
-    """A tensor: a chain of views on a memory."""
-
-    memory: _Memory
-    views: tuple[View, ...] = ()
-    seen: tuple[int, Sources] | None = field(default=None, repr=False)
-
-    def read(self) -> Sources:
-        if self.seen is None or self.seen[0] != self.memory.version:
-            sources = self.memory.sources
-            for each in self.views:
-                sources = each.read(sources)
-            self.seen = (self.memory.version, sources)
-        return self.seen[1]
-
-    def write(self, sources: Sources, place: str) -> None:
-        bases = [self.memory.sources]
-        for each in self.views[:-1]:
-            bases.append(each.read(bases[-1]))
-        for each, base in zip(reversed(self.views), reversed(bases), strict=False):
-            if each.write is None:
-                raise UnsupportedOperation(
-                    f"{place} writes through a view (of a diagonal, of windows, expanded) for which there is no "
-                    "receptive-field rule; write to a copy, or cut the backbone earlier"
-                )
-            sources = each.write(base, sources)
-        self.memory.overwrite(sources)
+@contextmanager
+def _as_in_the_probe() -> Iterator[None]:
+    """No gradients, and attention step by step: its fused form is one operation that says nothing about its parts."""
+    fast_path = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast_path)
 
 
 class _Tracer(TorchDispatchMode):
@@ -153,8 +145,9 @@ class _Tracer(TorchDispatchMode):
         self.constants = Constants()
         self.entered: list[str] = []
         self.refusal: UnsupportedOperation | None = None
-        # Tensors on the meta device cost nothing, so all are kept, and their ids stay theirs.
-        self._handles: dict[int, tuple[Tensor, _Handle | None]] = {}
+        # Tensors on the meta device cost nothing, so all are kept, and their ids stay theirs. The second number is
+        # that of the tensor in C++, which `torch.utils.swap_tensors` exchanges.
+        self._handles: dict[int, tuple[Tensor, int, Handle | None]] = {}
 
     @property
     def place(self) -> str:
@@ -167,35 +160,68 @@ class _Tracer(TorchDispatchMode):
         """What each element of a tensor reads."""
         return self._handle(self.constants.stand_in(tensor)).read()
 
-    def follow(self, tensor: Tensor, memory: _Memory, views: tuple[View, ...] = ()) -> None:
+    def follow(self, tensor: Tensor, memory: Memory, views: tuple[View, ...] = ()) -> None:
         """Takes note of a new tensor."""
-        self._handles[id(tensor)] = (tensor, _Handle(memory, views))
+        self._handles[id(tensor)] = (tensor, tensor._cdata, Handle(memory, views))
 
-    def _handle(self, tensor: Tensor) -> _Handle:
+    def depends(self, tensor: Tensor) -> bool:
+        """Whether a tensor depends on the image."""
+        return bool(self._handle(tensor).memory.sources.terms)
+
+    def share(self, tensor: Tensor, other: Tensor) -> None:
+        """Takes note that ``tensor`` has the memory of ``other`` from now on."""
+        handle = self._handle(other)
+        self.constants.share(tensor, other)
+        self.follow(tensor, handle.memory, handle.views)
+
+    def refuse(self, does: str, advice: str) -> NoReturn:
+        """Raises what is remembered too, should the model's own code catch it and go on."""
+        error = UnsupportedOperation(f"{self.place} {does}; {advice}")
+        self.refusal = self.refusal or error
+        raise error
+
+    def refuse_script(self, does: str) -> NoReturn:
+        """Refuses compiled code that takes another branch on the meta device."""
+        self.refuse(does, "give the model as Python code, before torch.jit.script")
+
+    def _handle(self, tensor: Tensor) -> Handle:
         entry = self._handles.get(id(tensor))
-        if entry is None:
-            if tensor not in self.constants:
-                raise UnsupportedOperation(
-                    f"{self.place} uses a tensor that no operation made (from .data, nn.Parameter(...) or as_subclass "
-                    "of a result), so what it reads is not known; use the result itself"
-                )
-            entry = (tensor, _Handle(_Memory(Sources.nothing(tuple(tensor.shape), self.space))))
-            self._handles[id(tensor)] = entry
-        if entry[1] is None:
-            raise UnsupportedOperation(
-                f"{self.place} uses a by-product of an operation (such as the saved statistics of a "
-                "normalisation) whose receptive field is not known; cut the backbone before it"
+        if entry is None and tensor in self.constants:
+            memory = Memory(Sources.nothing(tuple(tensor.shape), self.space))
+            entry = self._handles[id(tensor)] = (tensor, tensor._cdata, Handle(memory))
+        if entry is None or entry[1] != tensor._cdata:
+            self.refuse(
+                "uses a tensor that no operation made (from nn.Parameter(...) or as_subclass of a result, in another "
+                "thread, or exchanged by swap_tensors), so what it reads is not known",
+                "use the result itself",
             )
-        return entry[1]
+        if entry[2] is None:
+            self.refuse(
+                "uses a by-product of an operation (such as the saved statistics of a normalisation) whose receptive "
+                "field is not known",
+                "cut the backbone before it",
+            )
+        return entry[2]
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.ops.aten.empty.memory_format and torch._C._is_torch_function_mode_enabled():
+            # No Python code asks, but a script, which fills the tensor through its address: it needs a real one.
+            return func(*args, **kwargs)
         try:
-            return self._dispatch(func, *self.constants.prepare(func, args, kwargs or {}))
+            with torch._C.DisableTorchFunction():  # also for the operations of scripts
+                return self._dispatch(func, *self.constants.prepare(func, args, kwargs))
         except UnsupportedOperation as error:
             self.refusal = self.refusal or error
             raise
+        except NotImplementedError as error:
+            self.refusal = self.refusal or UnsupportedOperation(
+                f"{self.place} calls {func}, which torch cannot run on tensors without data ({first_line(error)}); "
+                "cut the backbone before it"
+            )
+            raise self.refusal from error
 
     def _dispatch(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tensors = list(tensors_in(args, kwargs))
@@ -213,7 +239,7 @@ class _Tracer(TorchDispatchMode):
             result = func(*args, **kwargs)
         results = [result] if isinstance(result, Tensor) else list(result)
         shapes = tuple(tuple(t.shape) if isinstance(t, Tensor) else () for t in results)
-        call = Call(func, args, kwargs, shapes, self.space, self.read, self.constants.value)
+        call = Call(func, args, kwargs, shapes, self.space, self.read, self.constants.value, self._reach)
         if view is not None:
             self._follow_views(replace(call, operation=view), func, results)
             return args[0] if func._schema.is_mutable else result
@@ -238,23 +264,45 @@ class _Tracer(TorchDispatchMode):
                 f"no receptive-field rule for {func} at {self.place}: cut the backbone earlier, "
                 f"or register one with @pixpnet.rule(torch.ops.{func})"
             )
+        if func is torch.ops.aten._fft_c2r.default and self._handle(call.args[0]).memory.is_real:
+            self.refuse(
+                f"calls an inverse Fourier transform (torch.fft.irfft, hfft: {func}) of real numbers, in which some "
+                "coefficients are zero, so that it reads less than its length",
+                "give it a spectrum (torch.fft.rfft), or cut the backbone before it",
+            )
         rule, form = found
         answer = rule(replace(call, operation=form))
         answers = [answer] if isinstance(answer, Sources) else list(answer)
-        for tensor, sources in zip(results, answers, strict=True):
+        is_real = self._is_real(call, results)
+        for k, (tensor, sources) in enumerate(zip(results, answers, strict=True)):
             if sources is not None and sources.shape != tuple(tensor.shape):
                 raise AssertionError(f"the rule for {func} gave {sources.shape} for {tuple(tensor.shape)}")
             if mutates:
                 assert sources is not None
                 self.constants.forget(call.args[0])
                 self._handle(call.args[0]).write(sources, self.place)
+                self._handle(call.args[0]).memory.is_real |= is_real
             elif sources is None:
-                self._handles[id(tensor)] = (tensor, None)
+                self._handles[id(tensor)] = (tensor, tensor._cdata, None)
             else:
-                self.follow(tensor, _Memory(sources))
+                self.follow(tensor, Memory(sources, reach_of(call, k), is_real))
         if call.get("training"):
             self._update_statistics(call)
         return call.args[0] if mutates else result
+
+    def _reach(self, tensor: Tensor) -> Reach | None:
+        """What the elements of a tensor can name as an index; windows only in the order in which they were made."""
+        handle = self._handle(tensor)
+        reach = handle.memory.reach
+        whole = tensor.is_contiguous() and tensor.numel() == handle.memory.sources.numel
+        return reach if whole or isinstance(reach, Anywhere) else None
+
+    def _is_real(self, call: Call, results: list[Tensor]) -> bool:
+        """Whether complex numbers were made of real ones, so that their imaginary parts do not depend on the image."""
+        if not results[0].is_complex() or call.operation in _FOURIER:
+            return False
+        tensors = [tensor for tensor in tensors_in(call.args, call.kwargs) if self.depends(tensor)]
+        return all(not tensor.is_complex() or self._handle(tensor).memory.is_real for tensor in tensors)
 
     def _update_statistics(self, call: Call) -> None:
         """Batch normalisation in training mode writes its running statistics, often without a word in its schema."""
@@ -288,6 +336,7 @@ def _shape_hangs_on_values(func: OpOverload, args: tuple[Any, ...]) -> bool:
     return torch.Tag.dynamic_output_shape in func.tags
 
 
+_FOURIER = (torch.ops.aten._fft_r2c.default, torch.ops.aten._fft_c2c.default)
 _WRITES_STATISTICS = (torch.ops.aten._native_batch_norm_legit.default,)
 _LOOKS_AT_VALUES = (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.equal.default)
 

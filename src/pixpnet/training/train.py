@@ -24,6 +24,8 @@ from pixpnet.config import RunConfig, TrainerOptions
 from pixpnet.data import DataSet, Entry, Loading, Preprocessing, plain_loader
 from pixpnet.data.reader import CachedReader, WithoutMasks
 from pixpnet.data.scan import Progress
+from pixpnet.fields.tested import is_tested
+from pixpnet.fields.verify import refuse_unless_verified, verify_fields
 from pixpnet.messages import first_line
 from pixpnet.model import Backbone, PixPNet
 from pixpnet.model.build import build_backbone, build_model
@@ -39,6 +41,7 @@ from pixpnet.training.run_data import open_data_to_resume, open_run_data
 from pixpnet.training.watching import Nobody, Watcher
 
 _CACHE_BYTES = 2**31
+_VERIFIED_PIXELS = 8  # the four corners, the centre and three random ones
 # What Lightning says at every start and nobody needs to act on.
 _CHATTER = (
     "pytorch_lightning",
@@ -93,12 +96,16 @@ def train(
     Raises:
         RunError: if the folder is in use.
         DataError, UnknownModel, WeightsError, CutError, EditError: if the configuration cannot be carried out.
+        FieldMismatch: if the fields of a backbone that is not among the tested ones (`pixpnet.fields.tested`) are not
+            what the NaN probe sees. Nothing has been written then.
         TrainingDiverged: if the loss is no number any more.
     """
     if _leads():
         Run.refuse_if_used(out)  # before any work is done
     data = open_run_data(config, progress)
     fitting = _prepare(config, data, out, watcher or Nobody())
+    if _leads():
+        _verify_fields(fitting, config)
     trainer = _trainer(config.trainer, out, fitting)
     if _leads():
         Run.create(out, config, data.listed)
@@ -187,6 +194,23 @@ def freeze(backbone: Backbone, config: RunConfig, size: int) -> None:
     backbone.freeze(frozen, (size, size))
     for parameter in backbone.frozen_parameters():
         parameter.requires_grad_(False)
+
+
+def _verify_fields(fitting: Fitting, config: RunConfig) -> None:
+    """Compares the fields of a backbone that the tests do not know, as it is cut and edited, with the NaN probe."""
+    if is_tested(config.backbone) and not config.edits:
+        return
+    model, watcher = fitting.model, fitting.watcher
+    size = model.preprocessing.size
+    with evaluating(model):
+        verification = verify_fields(
+            model.backbone,
+            (3, size, size),
+            _VERIFIED_PIXELS,
+            progress=lambda done: watcher.busy("comparing the fields with the NaN probe", done, _VERIFIED_PIXELS),
+        )
+    refuse_unless_verified(verification, " ".join(filter(None, (config.backbone, model.backbone.cut))))
+    watcher.fields_verified(config.backbone, verification)
 
 
 def _carry_out(fitting: Fitting, trainer: pl.Trainer, config: RunConfig, data: DataSet) -> Metrics | None:

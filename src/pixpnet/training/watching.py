@@ -2,12 +2,16 @@
 
 from typing import Protocol, runtime_checkable
 
+from pixpnet.fields.probe import Verification
 from pixpnet.training.run import LogLine
 
 
 @runtime_checkable
 class Watcher(Protocol):
     """Told what happens, as it happens, in the process that leads."""
+
+    def fields_verified(self, backbone: str, verification: Verification) -> None:
+        """The fields of a backbone that is not among the tested ones were compared with the real network."""
 
     def begins(self, epochs: int, done: int, steps: int) -> None:
         """Training begins, or goes on after some epochs; an epoch has so many steps."""
@@ -24,6 +28,9 @@ class Watcher(Protocol):
 
 class Nobody:
     """Watches nothing."""
+
+    def fields_verified(self, backbone: str, verification: Verification) -> None:
+        """See `Watcher`."""
 
     def begins(self, epochs: int, done: int, steps: int) -> None:
         """See `Watcher`."""

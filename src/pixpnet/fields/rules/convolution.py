@@ -65,29 +65,35 @@ def _read_group(sources: Sources, out_channels: int, groups: int) -> Sources:
 )
 def max_pool(call: Call) -> tuple[Sources, ...]:
     """A window of each channel; the indices read what the values read."""
-    axes = len(call["kernel_size"])
-    dilation = per_axis(call["dilation"], axes)
-    pooled = _pool(call, "self", axes, dilation)
-    return (pooled,) * len(call.shapes)
+    return (_pool(call),) * len(call.shapes)
 
 
 @rule(aten.avg_pool1d.default, aten.avg_pool2d.default, aten.avg_pool3d.default)
 def avg_pool(call: Call) -> Sources:
     """A window of each channel."""
-    axes = int(call.operation._schema.name[-2])
-    return _pool(call, "self", axes, [1] * axes)
+    return _pool(call)
 
 
-def _pool(call: Call, name: str, axes: int, dilation: Sequence[int]) -> Sources:
-    sources = call.sources(name)
+def _pool(call: Call) -> Sources:
+    sources = call.sources("self")
+    taps = pool_taps(call)
+    for k, windows in enumerate(taps):
+        sources = sources.take(len(sources.shape) - len(taps) + k, windows)
+    return sources
+
+
+def pool_taps(call: Call) -> list[np.ndarray]:
+    """The windows of a pooling along each of its axes, the last ones."""
+    if "output_size" in call:
+        shape = call.sources("self").shape
+        return [adaptive_taps(shape[-k], call.shape[-k]) for k in range(len(call["output_size"]), 0, -1)]
+    axes = int(call.operation._schema.name.split("pool")[1][0])
+    sizes = call.sources("self").shape[-axes:]
     kernel = per_axis(call["kernel_size"], axes)
     stride = per_axis(call["stride"], axes) if call["stride"] else kernel
-    padding = per_axis(call["padding"], axes)
-    for k in range(axes):
-        dim = len(sources.shape) - axes + k
-        size, out = sources.shape[dim], call.shape[dim]
-        sources = sources.take(dim, window_taps(size, out, kernel[k], stride[k], padding[k], dilation[k]))
-    return sources
+    padding, dilation = per_axis(call["padding"], axes), per_axis(call.get("dilation", 1), axes)
+    windows = zip(sizes, call.shape[-axes:], kernel, stride, padding, dilation, strict=True)
+    return [window_taps(*window) for window in windows]
 
 
 @rule(
@@ -100,10 +106,7 @@ def _pool(call: Call, name: str, axes: int, dilation: Sequence[int]) -> Sources:
 )
 def adaptive_pool(call: Call) -> tuple[Sources, ...]:
     """Windows that cover the axis evenly, overlapping where its length does not divide."""
-    sources = call.sources("self")
-    for k in range(1, len(call["output_size"]) + 1):
-        sources = sources.take(-k, adaptive_taps(sources.shape[-k], call.shape[-k]))
-    return (sources,) * len(call.shapes)
+    return (_pool(call),) * len(call.shapes)
 
 
 @rule(aten.im2col.default)

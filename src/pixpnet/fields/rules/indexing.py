@@ -1,9 +1,10 @@
-"""Indexing, gathering and scattering: by constants exactly, by values that depend on the input everywhere.
+"""Indexing, gathering and scattering: by constants exactly, by an index computed from the image as far as it reaches.
 
-An index that is itself computed from the image may pick any position, so the result reads the whole of the
-indexed axis and what the index reads.
+Such an index may name any of the positions that it can reach (`reach.py`): the result reads all of these, and what
+the index reads. An index of which it is not known what it can name is refused.
 """
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from pixpnet.fields.errors import UnknownValue, UnsupportedOperation
 from pixpnet.fields.rules.registry import Call, rule
-from pixpnet.fields.rules.taps import scatter_taps
+from pixpnet.fields.rules.taps import Anywhere, Windows, scatter_taps
 from pixpnet.fields.sources import Sources
 from pixpnet.fields.terms import Taps
 
@@ -25,8 +26,8 @@ def index(call: Call) -> Sources:
     """``x[:, i, j]`` with tensors for indices."""
     dims, places, extra = _indices(call)
     sources = call.sources("self")
-    chosen = [dim for dim, place in zip(dims, places, strict=True) if place is None]
-    sources = sources.reduce(chosen, keepdim=True)
+    for dim, place in zip(dims, places, strict=True):
+        sources = _reached(call, sources, dim, call["indices"][dim]) if place is None else sources
     shape = extra.shape
     flat = _flat_places(sources.shape, dims, places, shape)
     rest = [dim for dim in range(len(sources.shape)) if dim not in dims]
@@ -51,6 +52,9 @@ def index_put(call: Call) -> Sources:
     flat_base = sources.permute(order).reshape((-1, *rest_shape))
     flat_values = values.reshape((-1, *rest_shape))
     if any(place is None for place in places):
+        for dim, place in zip(dims, places, strict=True):
+            if place is None and _anywhere(call, call["indices"][dim]) < sources.shape[dim]:
+                raise UnsupportedOperation(_unknown_reach(call))
         anywhere = Sources.union([flat_values, extra.reshape((-1, *[1] * len(rest)))])
         written = Sources.union([flat_base, anywhere.reduce([0], keepdim=True)])
     else:
@@ -67,7 +71,7 @@ def index_select(call: Call) -> Sources:
     sources, dim = call.sources("self"), call["dim"]
     place = _place(call, call["index"])
     if place is None:
-        everything = sources.reduce([dim], keepdim=True)
+        everything = _reached(call, sources, dim, call["index"])
         picks = call.sources("index").reshape([-1 if k == dim % len(call.shape) else 1 for k in range(len(call.shape))])
         return Sources.union([everything, picks])
     return sources.take(dim, place.reshape(-1, 1))
@@ -79,7 +83,10 @@ def gather(call: Call) -> Sources:
     sources, dim = call.sources("self"), call["dim"]
     place = _place(call, call["index"])
     if place is None:
-        everything = sources.reduce([dim], keepdim=True)
+        reach = call.reach(call["index"])
+        if isinstance(reach, Windows):
+            return Sources.union([_windows(call, sources, reach), call.sources("index")])
+        everything = _reached(call, sources, dim, call["index"])
         for k, size in enumerate(call.shape):
             if k != dim % len(call.shape):
                 everything = everything.take(k, np.arange(size)[:, None])
@@ -160,6 +167,44 @@ def _place(call: Call, tensor: Tensor) -> Place | None:
             "without running the network; keep the index or mask in a buffer, or register a rule with @rule(...)"
         )
     return np.asarray(value.cpu().numpy())
+
+
+def _anywhere(call: Call, index: Tensor) -> int:
+    """How many positions, from the first on, an index computed from the image can name."""
+    reach = call.reach(index)
+    if not isinstance(reach, Anywhere):
+        raise UnsupportedOperation(_unknown_reach(call))
+    return reach.size
+
+
+def _unknown_reach(call: Call) -> str:
+    return (
+        f"{call.operation} chooses by an index computed from the image, and which positions it can name is not known "
+        "(it is for argmax, sort and topk, and for gathering from the plane that max-pooling gave the index of); cut "
+        "the backbone before it, or register a rule with @rule(...)"
+    )
+
+
+def _reached(call: Call, sources: Sources, dim: int, index: Tensor) -> Sources:
+    """All positions along an axis that an index computed from the image can name, united."""
+    size = _anywhere(call, index)
+    if sources.shape and size < sources.shape[dim]:
+        sources = sources.take(dim, np.arange(size)[:, None])
+    return sources.reduce([dim], keepdim=True)
+
+
+def _windows(call: Call, sources: Sources, reach: Windows) -> Sources:
+    """``x.flatten(2).gather(2, indices)`` with the indices of a pooling: its windows of x."""
+    lead = sources.shape[:-1]
+    if call["dim"] % len(sources.shape) != len(lead) or reach.size != sources.shape[-1]:
+        raise UnsupportedOperation(_unknown_reach(call))
+    out = tuple(len(taps) for taps in reach.taps)
+    if call.shape != (*lead, prod(out)):
+        raise UnsupportedOperation(_unknown_reach(call))
+    plane = sources.reshape((*lead, *reach.plane))
+    for k, taps in enumerate(reach.taps):
+        plane = plane.take(len(lead) + k, taps)
+    return plane.reshape(call.shape)
 
 
 def _constant_place(call: Call) -> Place:

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
+from pixpnet.fields.rules.taps import Reach
 from pixpnet.fields.sources import Sources
 
 # What a rule returns: the sources of the result, or of each of several results (None: of no use to anyone).
@@ -50,6 +51,7 @@ class Call:
     space: tuple[int, ...]
     read: Callable[[Tensor], Sources]
     constant: Callable[[Tensor], Tensor | None]
+    reach: Callable[[Tensor], Reach | None]
 
     @property
     def shape(self) -> tuple[int, ...]:

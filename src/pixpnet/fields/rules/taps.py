@@ -3,10 +3,37 @@
 All functions return an integer array ``out x taps`` in which -1 stands for "none" (padding is not input).
 """
 
+from dataclasses import dataclass
+from math import prod
+
 import numpy as np
 from jaxtyping import Bool, Int
 
 from pixpnet.fields.terms import Taps
+
+
+@dataclass(frozen=True)
+class Anywhere:
+    """Any position from 0 up to, not including, ``size``."""
+
+    size: int
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """Each element a position of its own window of a row-major plane, one array of taps for each of its axes."""
+
+    plane: tuple[int, ...]
+    taps: tuple[np.ndarray, ...]  # of different sizes, which the name of an axis cannot have
+
+    @property
+    def size(self) -> int:
+        """How many positions the plane has."""
+        return prod(self.plane)
+
+
+# Which positions a tensor that depends on the image can name where it is used as an index (`reach.py`).
+Reach = Anywhere | Windows
 
 
 def window_taps(size: int, out: int, kernel: int, stride: int = 1, padding: int = 0, dilation: int = 1) -> Taps:

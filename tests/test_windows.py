@@ -1,5 +1,7 @@
 """Where windows lie: laws of their places along an axis, and what a person may ask for."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +14,7 @@ def test_windows_cover_the_axis_in_equal_steps_and_end_flush(length: int, data: 
     size = data.draw(st.integers(1, length))
     stride = data.draw(st.integers(1, size))
     starts = window_starts(length, size, stride)
-    steps = [after - before for before, after in zip(starts, starts[1:], strict=False)]
+    steps = [after - before for before, after in pairwise(starts)]
     assert starts[0] == 0
     assert starts[-1] + size == length
     assert all(0 < step <= stride for step in steps)

@@ -8,9 +8,10 @@ from argparse import SUPPRESS, Action
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
-from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace, set_parsing_settings
+from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace, get_loader, set_loader, set_parsing_settings
+from yaml import YAMLError
 
 from pixpnet.commands import (
     audit,
@@ -26,6 +27,9 @@ from pixpnet.commands import (
     report,
     train,
 )
+from pixpnet.commands.console import visible_output
+from pixpnet.messages import first_line
+from pixpnet.safe_yaml import check_yaml
 
 
 @dataclass(frozen=True)
@@ -95,11 +99,15 @@ COMMANDS: Mapping[str, Command | Mapping[str, Command]] = {
     ),
     "demo": Command("try it with nothing at hand", demo.add_arguments, demo.run),
 }
+_PLAIN_LOADER = get_loader("yaml")
 _GROUPS = {"data": "look at data sets before training on them"}
 
 
 def build_parser() -> ArgumentParser:
     """The parser of all commands; importing torch is none of its business."""
+    # Options come from this command and the files that it names, not from variables that somebody once set.
+    os.environ.pop("JSONARGPARSE_DEFAULT_ENV", None)
+    set_loader("yaml", _load_checked, exceptions=(YAMLError,))
     set_parsing_settings(add_print_completion_argument=True)  # --print_completion shtab-bash and others
     parser = ArgumentParser(
         prog="pixpnet",
@@ -131,7 +139,11 @@ def _add_commands(parser: ArgumentParser, commands: Mapping[str, Command | Mappi
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code: 0 done, 1 failed, 2 wrong usage, above 128 stopped by a signal."""
-    words = sys.argv[1:] if argv is None else argv
+    with visible_output():
+        return _main(sys.argv[1:] if argv is None else argv)
+
+
+def _main(words: Sequence[str]) -> int:
     named = COMMANDS.get(words[0]) if words else None
     if isinstance(named, Command):
         words = [words[0], *named.complete(words[1:])]
@@ -156,13 +168,34 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Whoever reads (head, less) has seen enough. What is still to be flushed at exit has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
-    except (ValueError, LookupError, RuntimeError, OSError) as error:
+    except (Exception, SystemExit) as error:
         # What a person can mend: the message says how. Anything else is a bug and keeps its traceback.
-        notes = getattr(error, "__notes__", [])
-        if type(error) is RuntimeError and not notes:
+        message = _message(error)
+        if message is None:
             raise
-        sys.stderr.write("\n".join([f"error: {error}", *notes]) + "\n")
+        sys.stderr.write(f"error: {message}\n")
         return 1
+
+
+def _message(error: BaseException) -> str | None:
+    """The line for an error that a person can mend, None where it is a bug of ours."""
+    zoo = sys.modules.get("pixpnet.zoo")  # without it, nobody's code was called
+    if zoo is not None and not isinstance(error, zoo.UnknownModel) and (raised := zoo.raised_by_own_code(error)):
+        return str(raised)
+    notes = getattr(error, "__notes__", [])
+    ours = type(error).__module__.partition(".")[0] == "pixpnet"
+    if isinstance(error, MemoryError) or (type(error) is RuntimeError and "can't allocate memory" in str(error)):
+        return f"there is not enough memory for this ({first_line(error)}): ask for smaller numbers, images or batches"
+    mendable = isinstance(error, (ValueError, LookupError, RuntimeError, OSError)) and type(error) is not RuntimeError
+    if not mendable and not notes:
+        return None
+    text = str(error) if ours or type(error) in (ValueError, LookupError) else _with_type(error)
+    return " ".join([text, *notes])
+
+
+def _with_type(error: BaseException) -> str:
+    """With the kind of error where the message alone does not tell: that of KeyError('x') is 'x'."""
+    return str(error) if isinstance(error, (OSError, ValueError)) else f"{type(error).__name__}: {error}"
 
 
 class _Formatter(DefaultHelpFormatter):
@@ -186,6 +219,12 @@ def _say_warning(
 ) -> None:
     """Like an error of a command: the message, not the line of code that it comes from."""
     sys.stderr.write(f"warning: {message}\n")
+
+
+def _load_checked(text: str) -> Any:
+    """Values of options and files, as jsonargparse reads them, but nothing that would crash or never end."""
+    check_yaml(text)
+    return _PLAIN_LOADER(text)
 
 
 def _version() -> str:

@@ -7,8 +7,14 @@ from typing import Literal
 import yaml
 
 from pixpnet.recipe import PIXPNET, Architecture, Losses, Optimisation, Recipe, Replacement
-from pixpnet.records import ADDED_LATER, BadRecord, added_later, from_plain, to_plain
+from pixpnet.records import ADDED_LATER, IN_MEMORY, BadRecord, added_later, from_plain, refuse_above, to_plain
+from pixpnet.safe_yaml import load_yaml, read_yaml_text
 from pixpnet.windows import Windows, resolve_windows
+
+# Of one machine.
+_MOST_DEVICES = 256
+# The largest that model files are read for; and what a loader, torch's seeds and a search through birds still take.
+_LARGEST = {"size": 4096, "workers": 512, "seed": 2**64 - 1, "birds": 1_000_000}
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,15 @@ class TrainerOptions:
     num_nodes: int = 1
     strategy: str = "auto"
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
+
+    def __post_init__(self) -> None:
+        if self.num_nodes < 1:
+            raise ValueError(f"num_nodes is at least 1, got {self.num_nodes}")
+        refuse_above(self, {"num_nodes": 4096}, "trainer.")
+        if self.devices.isdecimal() and (len(self.devices) > 4 or int(self.devices) > _MOST_DEVICES):
+            raise ValueError(
+                f"devices is at most {_MOST_DEVICES}, got {self.devices[:20]}: choose a smaller --trainer.devices"
+            )
 
 
 @dataclass(frozen=True)
@@ -68,6 +83,8 @@ class RunConfig:
         optimisation: how it learns
         replacement: when and how prototypes become training patches
         trainer: on what it runs
+        read_from: the file that it was read from, None where the caller made it; `train` calls own code that a file
+            names only where that is allowed
     """
 
     data: str = "birds"
@@ -93,6 +110,7 @@ class RunConfig:
     optimisation: Optimisation = field(default_factory=lambda: PIXPNET.optimisation)
     replacement: Replacement = field(default_factory=lambda: PIXPNET.replacement)
     trainer: TrainerOptions = field(default_factory=TrainerOptions)
+    read_from: str | None = field(default=None, compare=False, repr=False, metadata=IN_MEMORY)
 
     def __post_init__(self) -> None:
         if self.size is not None and self.size < 1:
@@ -101,6 +119,7 @@ class RunConfig:
             raise ValueError("a window stride, or a layer to cut windows from, needs the size of a window: --window")
         if self.seed < 0 or self.workers < 0:
             raise ValueError(f"seed and workers are not negative, got {self.seed} and {self.workers}")
+        refuse_above(self, _LARGEST)
         if not 0 < self.validation_fraction < 1:
             raise ValueError(f"validation_fraction is between 0 and 1, got {self.validation_fraction}")
 
@@ -133,18 +152,28 @@ def config_text(config: RunConfig) -> str:
 
 
 def read_config(path: Path) -> RunConfig:
-    """Reads what `config_text` wrote.
+    """Reads what `config_text` wrote; the record remembers where it was read from.
 
     Raises:
         ValueError: if the file is missing, is no YAML, or does not hold exactly a configuration.
     """
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values = load_yaml(read_yaml_text(path))
     except FileNotFoundError as error:
         raise ValueError(f"there is no {path}: is it a run folder of pixpnet train?") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except yaml.YAMLError as error:
         raise ValueError(f"{path} is damaged: {error}") from error
     try:
-        return from_plain(RunConfig, values, "configuration")
-    except BadRecord as error:
+        config = from_plain(RunConfig, values, "configuration")
+    except (BadRecord, RecursionError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
+    return replace(config, read_from=str(path))
+
+
+def is_own_code(backbone: str) -> bool:
+    """Whether building this backbone would import and call a person's own code.
+
+    >>> is_own_code("my.module:build"), is_own_code("timm:convnext_tiny")
+    (True, False)
+    """
+    return ":" in backbone and not backbone.startswith("timm:")

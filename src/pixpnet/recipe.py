@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pixpnet.records import ADDED_LATER
+from pixpnet.records import ADDED_LATER, refuse_above
+
+_MOST_EPOCHS = 100_000
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,8 @@ class Architecture:
         if not 0 <= self.channel_dropout < 1:
             raise ValueError(f"channel_dropout is at least 0 and below 1, got {self.channel_dropout}")
         _positive(self, "dim", "prototypes_per_class", "prototype_rows", "prototype_cols", "epsilon", "separation")
+        largest = {"dim": 16384, "prototypes_per_class": 10_000, "prototype_rows": 1024, "prototype_cols": 1024}
+        refuse_above(self, largest, "architecture.")
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,8 @@ class Optimisation:
 
     def __post_init__(self) -> None:
         _positive(self, "epochs", "batch_size", "rise", "step_epochs", "step_factor")
+        epochs = dict.fromkeys(("epochs", "pretraining_epochs", "step_epochs"), _MOST_EPOCHS)
+        refuse_above(self, {**epochs, "batch_size": 65536, "views": 10_000}, "optimisation.")
         if self.views is not None and self.views < 1:
             raise ValueError(f"views is at least 1, got {self.views}")
         if self.pretraining_epochs < 0:
@@ -162,6 +168,7 @@ class Replacement:
 
     def __post_init__(self) -> None:
         _positive(self, "start", "every")
+        refuse_above(self, dict.fromkeys(("start", "every", "head_epochs"), _MOST_EPOCHS), "replacement.")
         if self.head_epochs < 0:
             raise ValueError(f"head_epochs is not negative, got {self.head_epochs}")
 

@@ -18,6 +18,8 @@ T = TypeVar("T")
 # `field(default=..., metadata=ADDED_LATER)`: files of earlier versions do not have it.
 ADDED_LATER: Mapping[str, object] = {"added later": True}
 _ABSENT = "absent means"
+# `field(default=..., metadata=IN_MEMORY)`: says something about the record itself, and is in no file.
+IN_MEMORY: Mapping[str, object] = {"in memory": True}
 
 
 class BadRecord(ValueError):
@@ -46,7 +48,7 @@ def to_plain(value: object, for_all: bool = False) -> Any:
     {'box': [0, 0, 2, 2]}
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        held = ((field, getattr(value, field.name)) for field in dataclasses.fields(value))
+        held = ((field, getattr(value, field.name)) for field in plain_fields(value))
         return {
             field.name: to_plain(item, for_all)
             for field, item in held
@@ -78,6 +80,34 @@ def from_plain(kind: type[T], value: object, where: str = "") -> T:
     return made
 
 
+def refuse_above(record: object, largest: Mapping[str, int], option: str = "") -> None:
+    """Refuses numbers that no machine could carry out, before anything is allocated for them.
+
+    Args:
+        record: whose fields are looked at; None is let through.
+        largest: the largest value of each.
+        option: what stands before a field's name on the command line.
+
+    Raises:
+        ValueError: with the option, what came and what is possible.
+
+    >>> from pixpnet.recipe import Architecture
+    >>> refuse_above(Architecture(dim=99), {"dim": 64}, "architecture.")
+    Traceback (most recent call last):
+        ...
+    ValueError: dim is at most 64, got 99: choose a smaller --architecture.dim
+    """
+    for name, most in largest.items():
+        value = getattr(record, name)
+        if value is not None and value > most:
+            raise ValueError(f"{name} is at most {most}, got {value}: choose a smaller --{option}{name}")
+
+
+def plain_fields(record: Any) -> tuple["dataclasses.Field[Any]", ...]:
+    """The fields of a record or its class that are read and written."""
+    return tuple(field for field in dataclasses.fields(record) if not IN_MEMORY.items() <= field.metadata.items())
+
+
 def _read(kind: Any, value: Any, where: str) -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
     if dataclasses.is_dataclass(kind):
@@ -103,9 +133,9 @@ def _read(kind: Any, value: Any, where: str) -> Any:
 
 
 def _read_record(kind: Any, value: Any, where: str) -> Any:
-    names = [field.name for field in dataclasses.fields(kind)]
-    needed = {field.name for field in dataclasses.fields(kind) if not _is_later(field)}
-    absent = {field.name: field.metadata[_ABSENT] for field in dataclasses.fields(kind) if _ABSENT in field.metadata}
+    names = [field.name for field in plain_fields(kind)]
+    needed = {field.name for field in plain_fields(kind) if not _is_later(field)}
+    absent = {field.name: field.metadata[_ABSENT] for field in plain_fields(kind) if _ABSENT in field.metadata}
     if not isinstance(value, Mapping) or not needed <= set(value) <= set(names):
         raise _bad(where, list(value) if isinstance(value, Mapping) else value, f"the fields {', '.join(names)}")
     kinds = _hints(kind)

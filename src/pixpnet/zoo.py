@@ -7,19 +7,28 @@ module paths; ``paper_names`` translates them.
 """
 
 import importlib
+import traceback
 from collections.abc import Mapping
 from difflib import get_close_matches
 
 import torch
 from torch import nn
 
+from pixpnet.config import is_own_code
+from pixpnet.messages import first_line
 from pixpnet.smallnet import SmallNet, nearest_fields
 
 _SMALL_DIGITS = 4
+# Modules of people's own code that were called, and the names they were called by.
+_OWN_MODULES: dict[str, str] = {}
 
 
 class UnknownModel(ValueError):
     """A name that stands for no network; the message names the nearest ones."""
+
+
+class OwnCodeError(UnknownModel):
+    """A person's own code that raised an error; the message says which code, which error, and where."""
 
 
 def build(name: str, device: str = "cpu") -> nn.Module:
@@ -38,7 +47,7 @@ def build(name: str, device: str = "cpu") -> nn.Module:
         try:
             with torch.device("meta"):
                 return _build(name).eval()
-        except (NotImplementedError, RuntimeError):
+        except (NotImplementedError, RuntimeError, OwnCodeError):
             # Some constructors compute with tensors and need real ones.
             return _build(name).eval().to("meta")
     with torch.device(device):
@@ -64,13 +73,18 @@ def download(name: str) -> nn.Module:
         ) from error
 
 
-def is_own_code(name: str) -> bool:
-    """Whether building this name would import and call a person's own code.
+def raised_by_own_code(error: BaseException) -> OwnCodeError | None:
+    """The error to report where a person's own code, called in this process, is what raised; None where it is not."""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        name = _OWN_MODULES.get(frame.f_globals.get("__name__", ""))
+        if name is not None:
+            file = frame.f_code.co_filename
+            return OwnCodeError(f"'{name}' failed: {_described(error)} ({file}, line {line})")
+    return None
 
-    >>> is_own_code("my.module:build"), is_own_code("timm:convnext_tiny")
-    (True, False)
-    """
-    return ":" in name and not name.startswith("timm:")
+
+def _described(error: BaseException) -> str:
+    return f"{type(error).__name__}: {first_line(error)}"
 
 
 def _build(name: str) -> nn.Module:
@@ -144,19 +158,23 @@ def _build_timm(name: str, pretrained: bool = False) -> nn.Module:
 def _build_own(path: str, attribute: str) -> nn.Module:
     if not path or not attribute:
         raise UnknownModel(f"'{path}:{attribute}' should be module.path:callable, such as my.networks:build")
+    name = f"{path}:{attribute}"
     try:
         module = importlib.import_module(path)
     except ModuleNotFoundError as error:
-        raise UnknownModel(
-            f"'{path}:{attribute}' needs a module '{path}', which cannot be imported: {error}"
-        ) from error
+        raise UnknownModel(f"'{name}' needs a module '{path}', which cannot be imported: {error}") from error
+    except (Exception, SystemExit) as error:  # whatever stands in it is run
+        raise OwnCodeError(f"'{name}' cannot be imported: {_described(error)}") from error
     builder = getattr(module, attribute, None)
     if not callable(builder):
         raise UnknownModel(f"'{path}' has no callable '{attribute}'{_nearest(attribute, dir(module))}")
+    _OWN_MODULES[module.__name__] = name
     try:
         model = builder if isinstance(builder, nn.Module) else builder()
     except TypeError as error:
-        raise UnknownModel(f"'{path}:{attribute}' must be callable without arguments: {error}") from error
+        raise UnknownModel(f"'{name}' must be callable without arguments: {error}") from error
+    except (Exception, SystemExit) as error:  # Ctrl-C is the person's
+        raise OwnCodeError(f"'{name}' cannot be built: {_described(error)}") from error
     if not isinstance(model, nn.Module):
         raise UnknownModel(f"'{path}:{attribute}' gave a {type(model).__name__}; a torch.nn.Module is needed")
     return model

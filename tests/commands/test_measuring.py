@@ -47,6 +47,7 @@ def tamper(run: Path) -> None:
     model.prototypes.data[0, 0] += 0.1
     model.save(run / "model.safetensors")
     (run / "prototypes.json").write_text(prototypes_listing(model))
+    Run(run).manifest.settle(pictures=True)  # as if the run had left it so
 
 
 def audit(run: Path, *words: str) -> int:
@@ -75,7 +76,7 @@ def test_a_claim_that_fails_is_exit_code_3(run: Path, capsys: pytest.CaptureFixt
 
 def test_a_data_set_that_is_not_at_hand_is_exit_code_4(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = (run / "config.yaml").read_text()
-    (run / "config.yaml").write_text(text.replace("folder:", "folder:/nowhere"))
+    Run(run).write("config.yaml", text.replace("folder:", "folder:/nowhere"))
     assert audit(run, "--json") == 4
     said = capsys.readouterr()
     record = json.loads(said.out)

@@ -238,6 +238,7 @@ def test_a_model_that_was_changed_after_the_opening_is_found(run: Path, data: Da
     model = PixPNet.load(run)
     model.add_on[0].bias.data[0] += 1e-7
     model.save(run / "model.safetensors")
+    Run(run).manifest.settle(pictures=True)
     assert "the test split stayed closed until the model was fixed" in failures(audited(run, data))
 
 
@@ -264,7 +265,7 @@ def test_validation_images_that_are_not_those_of_the_data_set_are_found(run: Pat
     metrics = json.loads((run / "metrics.json").read_text())
     metrics["validation"]["images"] = images
     data = data if images else replace(data, val=())
-    (run / "metrics.json").write_text(json.dumps(metrics))
+    Run(run).write("metrics.json", json.dumps(metrics))
     assert failures(audited(run, data)) == ["the model was chosen on a validation split of its own"]
 
 

@@ -125,6 +125,7 @@ def test_another_model_is_kept_apart(run: Path, calls: list[str]) -> None:
     model = PixPNet.load(run)
     model.add_on[0].bias.data[0] += 0.5
     model.save(run / "model.safetensors")
+    Run(run).manifest.settle(pictures=True)
     calls.clear()
     second = measure(run, FEW)
     assert first.results != second.results
@@ -212,7 +213,7 @@ def test_a_run_that_is_not_finished_is_refused(run: Path) -> None:
 def test_accuracy_on_test_is_judged_where_training_did_not(run: Path, trained: Trained) -> None:
     metrics = json.loads((run / "metrics.json").read_text())
     metrics["test"] = None
-    (run / "metrics.json").write_text(json.dumps(metrics))
+    Run(run).write("metrics.json", json.dumps(metrics))
     assert trained.metrics.test is not None
     for _ in range(2):
         table = measure(run, replace(FEW, split="test", samples=1)).table
@@ -352,6 +353,7 @@ def test_a_run_whose_model_was_changed_since_is_not_compared(run: Path, tmp_path
     model = PixPNet.load(run)
     model.add_on[0].bias.data[0] += 0.5
     model.save(run / "model.safetensors")
+    Run(run).manifest.settle(pictures=True)
     with pytest.raises(ValueError, match="not the one that was measured"):
         compare([run])
 

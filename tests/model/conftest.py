@@ -38,14 +38,18 @@ def small_model(squeezed: Backbone, **how: object) -> PixPNet:
 
 
 def origins_of(model: PixPNet) -> tuple[Origin, ...]:
-    """Made up, one for each prototype."""
+    """Made up, one for each prototype; boxes are those of a 7 x 7 convolution and a 3 x 3 pooling, both of stride 2."""
     matrix = (1.25, 0.0, -3.0, 0.0, 1.1, 2.0, 0.0, 0.0, 1.0)
+    height = 11 + 4 * (model.architecture.prototype_rows - 1)
+    width = 11 + 4 * (model.architecture.prototype_cols - 1)
     return tuple(
-        Origin(
-            n, int(label), f"images/ü {n}.jpg", n, 2, (Box(0, n, 5, n + 4), Box(6, 0, 7, 1)), matrix, 0.1 * n, "image"
-        )
+        Origin(n, int(label), f"images/ü {n}.jpg", n, 2, (_box(4 * n, 8, height, width),), matrix, 0.1 * n, "image")
         for n, label in enumerate(model.labels)
     )
+
+
+def _box(top: int, left: int, height: int, width: int) -> Box:
+    return Box(top, left, min(SIZE, top + height), min(SIZE, left + width))
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from pixpnet.model import Backbone, CutError, PixPNet
 from pixpnet.recipe import Architecture
 from pixpnet.windows import Windows, window_starts
 
-
 # Small images are seen whole by deep layers; here that is on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore::pixpnet.model.FieldWarning")
 

@@ -111,7 +111,7 @@ def test_features_of_code_that_changed_under_the_same_name_are_refused(data: Dat
     stem = backbone()
     features_in(tmp_path, data, stem).compute(views)
     stem.stem = lambda images: Backbone.stem(stem, images) * 2  # type: ignore[method-assign]
-    with pytest.raises(FeaturesError, match="not those of this network.*delete that folder"):
+    with pytest.raises(FeaturesError, match=r"not those of this network.*delete that folder"):
         features_in(tmp_path, data, stem).compute(views)
 
 

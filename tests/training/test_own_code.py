@@ -10,6 +10,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from pixpnet.cli import main
+from pixpnet.manifest import Manifest, ManifestError
 from pixpnet.model import ModelFileError
 from pixpnet.recipe import Optimisation
 from pixpnet.training import RunError, open_run_data, resume
@@ -51,7 +52,7 @@ def test_resuming_imports_code_that_a_run_names_only_if_that_is_allowed_and_no_o
     how = Optimisation(epochs=1, warm_up_epochs=0, batch_size=8, views=1)
     config = small_config(pictures, backbone="backbone_of_ones_own:build", weights="none", optimisation=how)
     run = Run.create(tmp_path / "run", config, open_run_data(config).listed)
-    with pytest.raises(RunError, match=r"backbone_of_ones_own:build.*if you trust the run.*own_code=True"):
+    with pytest.raises(RunError, match=r"config\.yaml names code.*backbone_of_ones_own:build.*own_code=True"):
         resume(run.path)
     assert main(["train", "--resume", str(run.path)]) == 1
     assert "--own_code" in capsys.readouterr().err
@@ -63,16 +64,21 @@ def test_resuming_imports_code_that_a_run_names_only_if_that_is_allowed_and_no_o
     (run.path / "metrics.json").unlink()
     model = run.path / "model.safetensors"
     rename_backbone(model, "backbone_of_another:build")
+    with pytest.raises(ManifestError, match=r"model\.safetensors does not belong"):
+        resume(run.path, own_code=True)
+    Manifest(run.path).settle(pictures=False)  # as if it did
     with pytest.raises(ModelFileError, match=r"backbone_of_another:build.*if you trust the file"):
         resume(run.path, own_code=True)
     assert imported(own_code) == {"backbone_of_ones_own"}
     assert not run.finished
     rename_backbone(model, "backbone_of_ones_own:build")
+    Manifest(run.path).settle(pictures=False)
     assert resume(run.path, own_code=True) is not None
 
 
 def test_a_model_file_with_code_in_a_run_without_is_not_called(unfinished: Path, own_code: Path) -> None:
     rename_backbone(unfinished / "model.safetensors", "backbone_of_another:build")
+    Manifest(unfinished).settle(pictures=False)
     for allowed in (False, True):
         with pytest.raises(ModelFileError, match="backbone_of_another:build"):
             resume(unfinished, own_code=allowed)

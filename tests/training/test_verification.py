@@ -10,7 +10,7 @@ import pixpnet as px
 from pixpnet.cli import main
 from pixpnet.fields.probe import Verification
 from pixpnet.recipe import Optimisation
-from pixpnet.training import Nobody, resume, train
+from pixpnet.training import Nobody, open_run_data, resume, train
 from pixpnet.training.run import Run
 from tests.training.material import small_config
 
@@ -91,7 +91,7 @@ def test_tested_backbones_are_not_verified_again_and_edited_ones_are(pictures: P
 
 def test_a_run_that_goes_on_is_not_verified_again(pictures: Path, own_code: str, tmp_path: Path) -> None:
     config = small_config(pictures, backbone=f"{own_code}:plain", weights="none", optimisation=SHORT)
-    run = Run.create(tmp_path / "run", config)
+    run = Run.create(tmp_path / "run", config, open_run_data(config).listed)
     watcher = Verified()
     resume(run.path, watcher, own_code=True)
     assert watcher.seen == []

@@ -16,7 +16,7 @@ from pixpnet.data import preprocess
 from pixpnet.explanation import explain
 from pixpnet.model import PixPNet
 from pixpnet.model.file import prototypes_listing
-from pixpnet.training import train
+from pixpnet.training import Run, train
 from tests.explanation.toys import as_sample, photo, real
 from tests.views.test_pages import Tags, assert_self_contained
 
@@ -90,7 +90,7 @@ def test_pictures_that_are_given_are_explained_instead(run: Path, pictures: Path
 def test_without_its_data_set_a_report_still_has_the_rest(
     run: Path, config: RunConfig, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (run / "config.yaml").write_text(config_text(replace(config, data="folder:/nowhere/at all")))
+    Run(run).write("config.yaml", config_text(replace(config, data="folder:/nowhere/at all")))
     assert main(["report", str(run)]) == 0
     assert "not at hand" in capsys.readouterr().err
     text = Tags((run / "report.html").read_text()).text
@@ -135,6 +135,7 @@ def test_prototypes_that_are_no_patches_are_not_called_parts_of_training_images(
     model.origins = None
     model.save(run / "model.safetensors")
     (run / "prototypes.json").write_text(prototypes_listing(model))
+    Run(run).manifest.settle(pictures=True)
     assert main(["report", str(run), "--examples", "1"]) == 0
     text = Tags((run / "report.html").read_text()).text
     assert "Each is a part of a training image" not in text

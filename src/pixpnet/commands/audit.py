@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pixpnet.commands.console import plain_console
 from pixpnet.commands.device import DEVICE_HELP, choose_device
 from pixpnet.commands.measured_text import draw_words
 from pixpnet.commands.progress import progress_bar, task_bars
@@ -54,8 +55,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Audits a run; the exit code says what was found."""
-    from rich.console import Console
-
     from pixpnet.metrics.auditing import audit
     from pixpnet.model import PixPNet
     from pixpnet.training import Run
@@ -64,7 +63,7 @@ def run(args: Namespace) -> int:
         raise ValueError(f"--pixels is how many to probe, at least 1, got {args.pixels}")
     found = Run(args.run)
     model = PixPNet.load(args.run, own_code=args.own_code).to(choose_device(args.device))
-    console = Console(file=sys.stderr)
+    console = plain_console()
     data = _open(found, model, console)
     with task_bars(console) as watching:
         result = audit(

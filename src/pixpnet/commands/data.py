@@ -11,6 +11,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pixpnet.commands.console import plain_console
 from pixpnet.commands.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from pixpnet.data.errors import Problem
     from pixpnet.data.verdict import Verdict
 
+# Of a contact sheet: more take minutes and gigabytes, and are too small to see.
+_MOST_PANELS = 1000
 _SHOWN = 20
 
 
@@ -85,6 +88,8 @@ def show(path: str, out: str = "grid.png", images: int = 8, views: int = 3, seed
         return _fail(
             ValueError(f"--images {images} --views {views} --seed {seed}: at least 1 image, no negative numbers")
         )
+    if min(images, _MOST_PANELS) * (views + 1) > _MOST_PANELS:
+        return _fail(ValueError(f"--images {images} --views {views}: a sheet has at most {_MOST_PANELS} pictures"))
     try:
         options = DataOptions(on_bad="skip", on_leak="report")
         with progress_bar(console, "reading images") as progress, warnings.catch_warnings(action="ignore"):
@@ -186,10 +191,9 @@ def _line(problem: Problem) -> str:
 
 
 def _console() -> Console:
-    from rich.console import Console
-
     # A pipe or a file gets plain lines of any length.
-    return Console() if sys.stdout.isatty() else Console(width=160, soft_wrap=True)
+    wide = {} if sys.stdout.isatty() else {"width": 160, "soft_wrap": True}
+    return plain_console(stderr=False, **wide)
 
 
 def _fail(error: Exception) -> int:

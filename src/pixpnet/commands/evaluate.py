@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pixpnet.commands.console import plain_console
 from pixpnet.commands.device import DEVICE_HELP, choose_device
 from pixpnet.commands.progress import progress_bar
 
@@ -41,8 +42,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Judges a run's model on images and prints how it did."""
-    from rich.console import Console
-
     from pixpnet.data import Loading, plain_loader
     from pixpnet.data.registry import same_place
     from pixpnet.model import PixPNet
@@ -53,7 +52,7 @@ def run(args: Namespace) -> int:
     config = found.config
     model = PixPNet.load(args.run, own_code=args.own_code)
     device = choose_device(args.device)
-    console = Console(file=sys.stderr)
+    console = plain_console()
     with progress_bar(console, "looking at the images") as progress:
         data = open_data_of(found, progress, args.data)
     _refuse_other_classes(model, data)

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pixpnet.commands.console import plain_console
 from pixpnet.commands.device import DEVICE_HELP, choose_device
 from pixpnet.commands.output import check_output
 from pixpnet.commands.progress import progress_bar
+from pixpnet.messages import on_one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -85,15 +87,13 @@ class _Explained:
 def run(args: Namespace) -> int:
     """Explains pictures; a picture that cannot be read is said, and the others go on."""
     _check(args)
-    from rich.console import Console
-
     from pixpnet.data import ImageError
     from pixpnet.model import PixPNet
 
     model = PixPNet.load(args.run, own_code=args.own_code).to(choose_device(args.device))
     found: list[_Explained] = []
     failed = False
-    with progress_bar(Console(file=sys.stderr), "explaining") as progress:
+    with progress_bar(plain_console(), "explaining") as progress:
         for number, path in enumerate(args.images):
 
             def report(done: int, of: int, number: int = number) -> None:
@@ -103,7 +103,7 @@ def run(args: Namespace) -> int:
                 explained = _explained(model, path, args, report)
             except (ImageError, OSError) as error:
                 failed = True
-                sys.stderr.write(f"error: {path}: {error}\n")
+                sys.stderr.write(f"error: {on_one_line(path)}: {error}\n")
                 continue
             found.append(explained)
             report(1, 1)

@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pixpnet.commands.console import plain_console
+
 if TYPE_CHECKING:
     from jsonargparse import ArgumentParser, Namespace
 
@@ -19,6 +21,8 @@ EXAMPLES = """examples:
   pixpnet fields my.module:build --verify 20  own code, checked against the real network
   pixpnet fields vgg16 --at maxpool4 --edits pointwise:features.21   after making a convolution 1 x 1
 """
+
+_LARGEST_SIDE, _MOST_CHANNELS = 8192, 4096
 
 
 def add_arguments(parser: "ArgumentParser") -> None:
@@ -58,6 +62,11 @@ def run(args: "Namespace") -> int:
         raise ValueError(f"--verify {args.verify}: the number of pixels to check cannot be negative")
     if len(args.size) > 2 or min(args.size) < 1:
         raise ValueError(f"--size takes one number or height and width, each at least 1, not {args.size}")
+    if max(args.size) > _LARGEST_SIDE or not 1 <= args.channels <= _MOST_CHANNELS:
+        raise ValueError(
+            f"--size is at most {_LARGEST_SIDE} pixels and --channels {_MOST_CHANNELS}, got {args.size} and "
+            f"{args.channels}"
+        )
     height, width = args.size[0], args.size[-1]
     shape = (args.channels, height, width)
     # The probe runs the network for real; without it, the network needs no weights.
@@ -113,12 +122,10 @@ def describe(layer: str, field: "Field") -> str:
 
 
 def _verify(model: Any, shape: tuple[int, ...], fields: "Fields", count: int, quiet: bool) -> "Verification":
-    from rich.console import Console
-
     from pixpnet.commands.progress import progress_bar
     from pixpnet.fields.verify import verify_fields
 
-    with progress_bar(Console(stderr=True, quiet=quiet), "NaN probe") as report:
+    with progress_bar(plain_console(quiet=quiet), "NaN probe") as report:
         return verify_fields(model, shape, count, fields=fields, progress=lambda done: report(done, count))
 
 
@@ -152,7 +159,6 @@ def _print_table(model: str, fields: "Fields") -> None:
     if not sys.stdout.isatty():
         sys.stdout.write(f"{table}\n")
         return
-    from rich.console import Console
     from rich.table import Table
 
     from pixpnet.fields.table import HEADER
@@ -162,4 +168,4 @@ def _print_table(model: str, fields: "Fields") -> None:
         rich_table.add_column(name, justify="left" if position < 2 else "right", overflow="fold")
     for row in table:
         rich_table.add_row(*row.cells(), style="dim" if row.mean_fraction_union == 1.0 else None)
-    Console().print(rich_table)
+    plain_console(stderr=False).print(rich_table)

@@ -9,9 +9,11 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from pixpnet.commands.console import plain_console
 from pixpnet.commands.device import DEVICE_HELP, choose_device
 from pixpnet.commands.progress import progress_bar, task_bars
 from pixpnet.commands.table import aligned
+from pixpnet.config import is_own_code
 from pixpnet.messages import first_line
 
 if TYPE_CHECKING:
@@ -146,14 +148,12 @@ def run(args: Namespace) -> int:
 
 
 def _search(args: Namespace) -> int:
-    from rich.console import Console
-
     from pixpnet.goldilocks import find_cuts
     from pixpnet.records import to_plain
 
     options = options_of(args)
     try:
-        with task_bars(Console(file=sys.stderr)) as bars:
+        with task_bars(plain_console()) as bars:
             result = find_cuts(options, args.out, _Shown(bars))
     except KeyboardInterrupt:
         words = " ".join(quote(word) for word in command_words(args))
@@ -260,7 +260,9 @@ def result_text(result: SearchResult, folder: Path) -> str:
         lines.append(f"Kendall's tau of {each.method} with {each.other}: {tau} ({each.cuts} cuts{ties}{p_value})")
     lines.append(result.advice)
     if result.recommended is not None:
-        lines.append(f"train it: pixpnet train --config {folder / 'train.yaml'} --out RUN")
+        best = next(cut for cut in result.judged if cut.name == result.recommended)
+        allowed = " --own_code" if is_own_code(best.backbone) else ""
+        lines.append(f"train it: pixpnet train --config {folder / 'train.yaml'}{allowed} --out RUN")
     return "\n".join(lines) + "\n"
 
 
@@ -290,17 +292,15 @@ def fields_text(found: Survey, zone: tuple[float, float]) -> str:
 
 
 def _print_fields(args: Namespace) -> int:
-    from rich.console import Console
-
     from pixpnet.goldilocks import SearchOptions, survey, with_designs, write_survey
     from pixpnet.records import to_plain
 
     SearchOptions(args.data or "", zone=(args.zone[0], args.zone[1]), size=args.size)  # refuses what makes no sense
     size = args.size or _size_of(args)
-    with progress_bar(Console(stderr=True), "fields") as report:
+    with progress_bar(plain_console(), "fields") as report:
         found = survey(args.backbones, size, args.layers, report)
     if args.target_field is not None:
-        with progress_bar(Console(stderr=True), "modified cuts") as report:
+        with progress_bar(plain_console(), "modified cuts") as report:
             found = with_designs(found, args.target_field, report)
     if args.out is not None:
         write_survey(found, args.out)

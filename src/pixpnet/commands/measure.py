@@ -8,6 +8,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from pixpnet.commands.console import plain_console
 from pixpnet.commands.device import DEVICE_HELP, choose_device
 from pixpnet.commands.measured_text import few_images, table_text
 from pixpnet.commands.progress import task_bars
@@ -72,8 +73,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Measures a run, prints its table and draws its curves."""
-    from rich.console import Console
-
     from pixpnet.metrics.suite import Settings, measure
     from pixpnet.records import to_plain
 
@@ -88,7 +87,7 @@ def run(args: Namespace) -> int:
     )
     device = choose_device(args.device)
     try:
-        with task_bars(Console(file=sys.stderr)) as watching:
+        with task_bars(plain_console()) as watching:
             measured = measure(
                 args.run, settings, out=args.out, device=device, own_code=args.own_code, watching=watching
             )

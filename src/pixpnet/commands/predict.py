@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pixpnet.commands.console import plain_console
 from pixpnet.commands.device import DEVICE_HELP, choose_device
 from pixpnet.commands.progress import progress_bar
+from pixpnet.messages import on_one_line
 
 if TYPE_CHECKING:
     from jsonargparse import ArgumentParser, Namespace
@@ -32,7 +34,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Prints the classes of pictures; a picture that cannot be read is said, and the others go on."""
     import torch
-    from rich.console import Console
 
     from pixpnet.data import ImageError, preprocess, read_sample
     from pixpnet.model import PixPNet
@@ -41,13 +42,13 @@ def run(args: Namespace) -> int:
     model = PixPNet.load(args.run, own_code=args.own_code).to(device)
     records = []
     failed = 0
-    with progress_bar(Console(file=sys.stderr), "reading pictures") as progress, torch.no_grad():
+    with progress_bar(plain_console(), "reading pictures") as progress, torch.no_grad():
         for done, path in enumerate(args.images, start=1):
             try:
                 sample = preprocess(read_sample(path), model.preprocessing)
             except (ImageError, OSError) as error:
                 failed += 1
-                sys.stderr.write(f"error: {path}: {error}\n")
+                sys.stderr.write(f"error: {on_one_line(path)}: {error}\n")
                 continue
             image = sample.image.as_subclass(torch.Tensor)[None].to(device)
             logits = model(image).logits[0].cpu()
@@ -64,7 +65,7 @@ def run(args: Namespace) -> int:
             progress(done, len(args.images))
             if not args.json:
                 best = ", ".join(f"{model.class_names[k]} {shares[k]:.0%} ({logits[k]:.2f})" for k in order[:_SHOWN])
-                sys.stdout.write(f"{path}: {best}\n")
+                sys.stdout.write(f"{on_one_line(path)}: {best}\n")
     if args.json:
         sys.stdout.write(json.dumps(records, indent=1) + "\n")
     elif records:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from pixpnet.commands.console import visible_output
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
@@ -25,7 +27,7 @@ def progress_bar(console: "Console", task: str) -> "Iterator[Callable[[int, int]
         disable=not console.is_terminal,
         redirect_stdout=sys.stdout.isatty(),
     )
-    with shown as bar:
+    with shown as bar, visible_output():
         handle = bar.add_task(task, total=None)
         yield lambda done, total: bar.update(handle, completed=done, total=total)
 
@@ -44,7 +46,10 @@ def task_bars(console: "Console") -> "Iterator[Callable[[str, int, int], None]]"
 
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("time left"))
     times = (TimeRemainingColumn(), TextColumn("so far"), TimeElapsedColumn())
-    with Progress(*columns, *times, console=console, transient=True, disable=not console.is_terminal) as bars:
+    with (
+        Progress(*columns, *times, console=console, transient=True, disable=not console.is_terminal) as bars,
+        visible_output(),
+    ):
         handles: dict[str, TaskID] = {}
 
         def told(task: str, done: int, of: int) -> None:

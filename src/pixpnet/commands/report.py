@@ -7,6 +7,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from pixpnet.commands.console import plain_console
 from pixpnet.commands.device import DEVICE_HELP, choose_device
 from pixpnet.commands.output import check_output
 from pixpnet.commands.progress import progress_bar
@@ -97,8 +98,6 @@ def write_report(
         RunError: if the run is not finished.
         ImageError: if a picture cannot be read.
     """
-    from rich.console import Console
-
     from pixpnet.model import PixPNet
     from pixpnet.records import from_plain
     from pixpnet.training import Metrics, Run
@@ -109,7 +108,7 @@ def write_report(
     found = Run(folder)
     metrics = from_plain(Metrics, found.read_metrics(), str(folder / "metrics.json"))
     model = PixPNet.load(folder, own_code=own_code).to(device)
-    console = Console(file=sys.stderr)
+    console = plain_console()
     notes: list[str] = []
     asked = _read(images, model)
     judgement = metrics.validation if split == "val" else metrics.test

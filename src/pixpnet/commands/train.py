@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import is_dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import yaml
 from jsonargparse import ArgumentParser, Namespace
 from jsonargparse._actions import ActionConfigFile
 
-from pixpnet.config import RunConfig
+from pixpnet.config import RunConfig, is_own_code
 from pixpnet.recipe import KEPT_EPOCH, RECIPES
-from pixpnet.records import from_plain, to_plain
+from pixpnet.records import from_plain, plain_fields, to_plain
+from pixpnet.safe_yaml import load_yaml, read_yaml_text
 
 if TYPE_CHECKING:
     from pixpnet.training import Metrics
@@ -32,6 +33,10 @@ EXAMPLES = """examples:
   pixpnet train --resume runs/mine                    after an interruption of any kind"""
 
 
+# Options of the command that are none of the run's.
+_OWN = ("out", "resume", "own_code")
+
+
 def add_arguments(parser: ArgumentParser) -> None:
     """Declares what `train` takes: every field of `RunConfig`, and where the run goes."""
     parser.add_argument("--out", type=Path, default=None, metavar="RUN", help="a new folder for the run")
@@ -45,12 +50,19 @@ def add_arguments(parser: ArgumentParser) -> None:
         "default for a backbone with weights), scratch (the default for random weights), pixpnet (the paper's) or "
         "protopnet. All other options change it",
     )
-    parser.add_argument("--own_code", action="store_true", help="the run to go on with has a backbone of your own code")
-    parser.add_class_arguments(RunConfig)
+    parser.add_argument(
+        "--own_code",
+        action="store_true",
+        help="call the code that the configuration file, or the run to go on with, names as its backbone; naming it "
+        "with --backbone in this command allows it too",
+    )
+    parser.add_class_arguments(RunConfig, skip={"read_from"})
 
 
 def complete(words: Sequence[str]) -> Sequence[str]:
     """Puts the recipe or file first, for the rest to change; where none is named, the recipe that suits the weights.
+
+    Code that is named here with --backbone is allowed by that.
 
     >>> complete(["--weights", "imagenet"])
     ['--recipe', 'laptop', '--weights', 'imagenet']
@@ -58,17 +70,20 @@ def complete(words: Sequence[str]) -> Sequence[str]:
     ['--recipe', 'scratch']
     >>> complete(["--seed", "7", "--recipe", "pixpnet"])
     ['--recipe', 'pixpnet', '--seed', '7']
+    >>> complete(["--backbone", "my.module:build"])[-1]
+    '--own_code'
     """
     first: list[str] = []
     rest: list[str] = []
-    weights = "none"
+    values = {"--weights": "none", "--backbone": ""}
     left = iter(words)
     for word in left:
         option, equals, value = word.partition("=")
-        if option in ("--config", "--recipe", "--resume", "--weights"):
+        if option in ("--config", "--recipe", "--resume", *values):
             taken = [word] if equals else [word, *islice(left, 1)]
-            weights = (value or taken[-1]) if option == "--weights" else weights
-            (rest if option == "--weights" else first).extend(taken)
+            (rest if option in values else first).extend(taken)
+            if option in values:
+                values[option] = value or taken[-1]
         else:
             rest.append(word)
     if "--resume" in [word.partition("=")[0] for word in first]:
@@ -81,8 +96,47 @@ def complete(words: Sequence[str]) -> Sequence[str]:
             )
             raise SystemExit(2)
     elif not first:
-        first = ["--recipe", "scratch" if weights == "none" else "laptop"]
-    return [*first, *rest]
+        first = ["--recipe", "scratch" if values["--weights"] == "none" else "laptop"]
+    return [*first, *rest, *(["--own_code"] if is_own_code(values["--backbone"]) else [])]
+
+
+def _checked_text(path: Path) -> str:
+    """A configuration file that holds options and nothing else: no other files, no classes, no permissions.
+
+    jsonargparse would import a class that a file names (`class_path`), and read files that a file names.
+
+    Raises:
+        ValueError: with what is wrong.
+    """
+    try:
+        text = read_yaml_text(path)
+        values = load_yaml(text)
+    except FileNotFoundError as error:
+        raise ValueError(f"there is no configuration file {path}, and recipes are {', '.join(RECIPES)}") from error
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+    if isinstance(values, dict) and values.get("own_code"):
+        raise ValueError(f"{path} cannot allow code: allow it in the command, --own_code, if you trust the file")
+    # What `--print_config` prints of the command itself.
+    options = (
+        {name: value for name, value in values.items() if name not in _OWN} if isinstance(values, dict) else values
+    )
+    _refuse_foreign(RunConfig, options, str(path))
+    return text
+
+
+def _refuse_foreign(record: Any, values: object, where: str) -> None:
+    kinds = get_type_hints(record)
+    names = [field.name for field in plain_fields(record)]
+    if not isinstance(values, dict):
+        raise ValueError(f"{where}: expected options such as {', '.join(names[:3])}, got {str(values)[:100]!r}")
+    for name, value in values.items():
+        if name not in names:
+            raise ValueError(f"{where}: there is no option {str(name)[:100]!r}; there are {', '.join(names)}")
+        if is_dataclass(kinds[name]):
+            _refuse_foreign(kinds[name], value, f"{where}: {name}")
+        elif isinstance(value, dict):
+            raise ValueError(f"{where}: {name} has no options of its own")
 
 
 def run(args: Namespace) -> int:
@@ -99,7 +153,7 @@ def run(args: Namespace) -> int:
             if args.resume is not None:
                 metrics = resume(folder, shown.watcher, shown.opening, args.own_code)
             else:
-                metrics = train(config_of(args), folder, shown.watcher, shown.opening)
+                metrics = train(config_of(args), folder, shown.watcher, shown.opening, args.own_code)
     except KeyboardInterrupt:
         # What the last whole epoch left is safe; nothing that was begun is needed.
         kept = "the model kept so far is in it" if (folder / "model.safetensors").exists() else "no model yet"
@@ -114,7 +168,10 @@ def run(args: Namespace) -> int:
 def config_of(args: Namespace) -> RunConfig:
     """The record of the command line's values."""
     given: dict[str, Any] = args.as_dict()
-    return from_plain(RunConfig, {field.name: given[field.name] for field in fields(RunConfig)}, "configuration")
+    values = {field.name: given[field.name] for field in plain_fields(RunConfig)}
+    files = [file for file in given["config"] or () if file not in RECIPES]
+    # What is not in this command came from a file, or from the environment.
+    return replace(from_plain(RunConfig, values, "configuration"), read_from=files[-1] if files else "the environment")
 
 
 def summary(metrics: Metrics, folder: Path) -> str:
@@ -144,8 +201,12 @@ class _ConfigOrRecipe(ActionConfigFile):
     """A recipe is a configuration file that is built in."""
 
     def __call__(self, parser: Any, cfg: Any, values: Any, option_string: str | None = None) -> None:
-        if values in RECIPES:
-            values = yaml.safe_dump(to_plain(RECIPES[values]))
-        elif option_string == "--recipe" and not Path(values).is_file():
-            parser.error(f"there is no recipe {values!r}; there are {', '.join(RECIPES)}")
-        super().__call__(parser, cfg, values, option_string)  # type: ignore[no-untyped-call]
+        try:
+            text = yaml.safe_dump(to_plain(RECIPES[values])) if values in RECIPES else _checked_text(Path(values))
+        except (OSError, ValueError) as error:
+            # In one line, as the other commands say it of their files.
+            sys.stderr.write(f"error: {error}\n")
+            raise SystemExit(2 if isinstance(error.__cause__, FileNotFoundError) else 1) from error
+        # The text, so that what is parsed is what was checked; with an end that makes it no name of any file.
+        super().__call__(parser, cfg, f"{text}\n#{'-' * 2**13}", option_string)  # type: ignore[no-untyped-call]
+        cfg[self.dest][-1] = str(values)

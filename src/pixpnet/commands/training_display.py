@@ -1,6 +1,5 @@
 """What a person sees while a network is trained: a bar with the time left, and a line for each epoch."""
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from pixpnet.commands.console import plain_console, visible_output
 from pixpnet.fields.probe import Verification
 from pixpnet.recipe import KEPT_EPOCH
 from pixpnet.training import LogLine, Watcher
@@ -32,7 +32,7 @@ class Display:
 @contextmanager
 def display() -> Iterator[Display]:
     """Bars on a terminal, plain lines elsewhere."""
-    console = Console(file=sys.stderr)
+    console = plain_console()
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -42,13 +42,16 @@ def display() -> Iterator[Display]:
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with Progress(
-        *columns,
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-        speed_estimate_period=_SPEED_OVER,
-    ) as bars:
+    with (
+        Progress(
+            *columns,
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+            speed_estimate_period=_SPEED_OVER,
+        ) as bars,
+        visible_output(),
+    ):
         watcher = _Bars(bars, console)
         yield Display(watcher, lambda done, total: watcher.busy("looking at the images", done, total))
 

@@ -18,6 +18,7 @@ import numpy as np
 from pixpnet.data import statistics
 from pixpnet.data.augmentation import Augmentation
 from pixpnet.data.catalogue import Catalogue, Entry
+from pixpnet.data.confined import listed_file
 from pixpnet.data.errors import DataError, Problem
 from pixpnet.data.folder import existing_folder
 from pixpnet.data.preprocessing import Preprocessing
@@ -66,7 +67,7 @@ def cub_catalogue(root: Path, crop_to_box: bool = False) -> Catalogue:
                 id=stable_id(name),
                 label=labels[class_of[image]],
                 split="train" if in_train[image] else "test",
-                path=root / "images" / name,
+                path=listed_file(root / "images", name, "images.txt"),
                 annotation=annotation,
             )
         )

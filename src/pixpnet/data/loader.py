@@ -7,7 +7,7 @@ epoch boundary sees exactly what it would have seen.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cv2
 import torch
@@ -21,6 +21,8 @@ from pixpnet.data.fused import augment
 from pixpnet.data.preprocessing import Preprocessing, preprocess
 from pixpnet.data.reader import CachedReader
 from pixpnet.data.sample import Sample
+from pixpnet.messages import first_line
+from pixpnet.records import refuse_above
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,17 @@ class Loading:
     workers: int = 0
     cache_bytes: int = 2**30
     drop_last: bool = False
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1 or self.workers < 0:
+            raise ValueError(
+                f"a batch has at least 1 image, and workers are not negative, got {self.batch_size} and {self.workers}"
+            )
+        refuse_above(self, {"batch_size": 65536, "workers": 512})
+
+
+class WorkerError(RuntimeError):
+    """A process that loads images is gone; the message says what to do."""
 
 
 class ViewKey(NamedTuple):
@@ -174,7 +187,7 @@ def _cached(reader: Reader, loading: Loading) -> Reader:
 def _loader(
     samples: Dataset[Sample], sampler: Sampler[ViewKey] | None, loading: Loading, drop_last: bool
 ) -> DataLoader[Sample]:
-    return DataLoader(
+    return _Loader(
         samples,
         batch_size=loading.batch_size,
         sampler=sampler,
@@ -187,6 +200,26 @@ def _loader(
         generator=torch.Generator(),
         persistent_workers=loading.workers > 0,
     )
+
+
+class _Loader(DataLoader[Sample]):
+    """Says what to do where a worker was killed."""
+
+    def __iter__(self) -> Any:
+        batches = super().__iter__()
+        while True:
+            try:
+                batch = next(batches)
+            except StopIteration:
+                return
+            except RuntimeError as error:
+                if type(error) is RuntimeError and str(error).startswith("DataLoader worker"):
+                    raise WorkerError(
+                        f"a process that loads images was killed ({first_line(error)}), most likely because memory ran "
+                        "out: use fewer (--workers 0 has none), or a smaller batch"
+                    ) from error
+                raise
+            yield batch
 
 
 def _quiet_worker(worker: int) -> None:

@@ -12,6 +12,7 @@ from pixpnet.data.decode import read_image
 from pixpnet.data.errors import ImageError
 from pixpnet.data.resample import Pixels
 from pixpnet.data.sample import Sample, box_in, inside, keypoints_in, source_sample
+from pixpnet.whole_file import IrregularFile, refuse_irregular
 
 UNKNOWN = -1
 
@@ -32,6 +33,12 @@ class FileReader:
         """Reads an entry; see `pixpnet.data.catalogue.Reader`."""
         if entry.path is None:
             raise ValueError(f"{entry.id} has no file to read")
+        try:
+            refuse_irregular(entry.path)
+        except IrregularFile as error:
+            raise ImageError(str(error)) from error
+        except OSError:
+            pass  # the reading says what is wrong
         pixels = read_image(entry.path, self.upright)
         sample = source_sample(pixels, entry.label, entry.id, entry.annotation, masks=None)
         return _cropped_to_box(sample, pixels) if self.crop_to_box else sample

@@ -2,6 +2,19 @@
 
 from dataclasses import dataclass
 
+from pixpnet.records import refuse_above
+
+# See the records of `recipe.py` and `config.py`; a worker that is silent for a day is dead.
+_LARGEST = {
+    "size": 4096,
+    "epochs": 100_000,
+    "batch": 65536,
+    "views": 10_000,
+    "workers": 512,
+    "seed": 2**64 - 1,
+    "birds": 1_000_000,
+    "heartbeat": 86_400,
+}
 ZONE = (0.05, 0.6)
 HEARTBEAT = 15
 
@@ -59,6 +72,7 @@ class SearchOptions:
                 raise ValueError(f"{name} is at least 1, got {value}")
         if self.seed < 0 or self.workers < 0:
             raise ValueError(f"seed and workers are not negative, got {self.seed} and {self.workers}")
+        refuse_above(self, _LARGEST)
         low, high = self.zone
         if low > high:
             raise ValueError(f"the zone {low:g} {high:g} is reversed: write --zone {high:g} {low:g}")

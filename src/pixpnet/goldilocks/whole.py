@@ -9,13 +9,16 @@ import re
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
+from pixpnet.config import RunConfig, TrainerOptions
+from pixpnet.data import parse_spec
 from pixpnet.goldilocks.bench import Bench, Outcome, with_budget
 from pixpnet.goldilocks.candidates import Candidate
 from pixpnet.goldilocks.settings import Settings, training_config
 from pixpnet.goldilocks.weights import identity
-from pixpnet.records import from_plain
-from pixpnet.training import LogLine, Metrics, Nobody, Run, resume, train
+from pixpnet.records import from_plain, to_plain
+from pixpnet.training import LogLine, Metrics, Nobody, Run, RunError, resume, train
 
 _SHOWN = 80  # letters of a cut's name in the name of its folder
 
@@ -39,12 +42,42 @@ def _trained(candidate: Candidate, bench: Bench) -> Metrics:
         if run.path.is_dir():
             shutil.rmtree(run.path)  # a kill came before its configuration, so there is nothing in it
         metrics = train(config, run.path, watcher)
-    elif run.finished:
-        metrics = from_plain(Metrics, run.read_metrics(), f"{run.path}: metrics")
     else:
-        metrics = resume(run.path, watcher, own_code=True)  # its name came from the caller of this search
+        _refuse_another(run, config)
+        if run.finished:
+            metrics = from_plain(Metrics, run.read_metrics(), f"{run.path}: metrics")
+        else:
+            # The caller of this search named the backbone, and the run has the same one.
+            metrics = resume(run.path, watcher, own_code=True)
     assert metrics is not None  # a search is one process
     return metrics
+
+
+def _refuse_another(run: Run, wanted: RunConfig) -> None:
+    """A folder of the right name may hold anything: its run must be the one that is wanted, file by file.
+
+    Raises:
+        RunError: if it is another, with what differs.
+    """
+    run.check()
+    existing, new = to_plain(_decisive(run.config)), to_plain(_decisive(wanted))
+    # Where the images lie does not matter for figures that are there; which they are is in the name of the folder.
+    differs = [name for name in new if existing[name] != new[name] and not (name == "data" and run.finished)]
+    if differs:
+        raise RunError(
+            f"{run.path} holds another run than this search wants ({differs[0]} is {existing[differs[0]]!r} there and "
+            f"{new[differs[0]]!r} here): move it away and search again with --retry-failed"
+        )
+
+
+def _decisive(config: RunConfig) -> RunConfig:
+    """What decides a run, with paths in one spelling: neither the machine nor the number of workers does."""
+    spec = parse_spec(config.data)
+    weights = config.weights
+    if weights not in (None, "none", "imagenet"):
+        weights = str(Path(weights).expanduser().resolve())
+    trainer = TrainerOptions(precision=config.trainer.precision)
+    return replace(config, data=f"{spec.kind}:{spec.path.resolve()}", weights=weights, workers=0, trainer=trainer)
 
 
 class _Share(Nobody):

@@ -4,6 +4,7 @@ Nothing in the file can run: tensors are numbers, the card is JSON that is check
 is a name in the zoo. A person's own code is only called when the caller allows it.
 """
 
+import hashlib
 import json
 import warnings
 from collections.abc import Mapping
@@ -13,15 +14,18 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
+from torch import Tensor
 
 from pixpnet import zoo
+from pixpnet.config import is_own_code
 from pixpnet.data import Preprocessing
+from pixpnet.manifest import Manifest
 from pixpnet.model.backbone import Backbone, FieldWarning
 from pixpnet.model.network import PixPNet
-from pixpnet.model.origin import Origin
+from pixpnet.model.origin import Origin, check_origins
 from pixpnet.recipe import Architecture
 from pixpnet.records import ADDED_LATER, BadRecord, from_plain, to_plain
-from pixpnet.whole_file import written_whole
+from pixpnet.whole_file import read_text, written_whole
 from pixpnet.windows import Windows
 
 MODEL_FILE = "model.safetensors"
@@ -29,8 +33,12 @@ PROTOTYPES_FILE = "prototypes.json"
 PICTURES_FOLDER = "prototypes"
 FORMAT = 1
 _CARD = "pixpnet"
+# Of the card and all tensors; files of earlier versions have none.
+_DIGEST = "digest"
 # Cutting a backbone runs it once on an image of the card's size: a damaged card must not take all the memory there is.
 _LARGEST_SIDE = 4096
+# Some hundred bytes for each prototype, more where fields have gaps.
+_LARGEST_LISTING = 2**28
 
 
 class ModelFileError(ValueError):
@@ -87,7 +95,7 @@ def save_model(model: PixPNet, path: Path) -> None:
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in model.state_dict().items()}
     text = json.dumps(to_plain(card, for_all=True))
     with written_whole(path) as temporary:
-        temporary.write_bytes(save(tensors, metadata={_CARD: text}))
+        temporary.write_bytes(_with_metadata(save(tensors), {_CARD: text, _DIGEST: _digest(text, tensors)}))
 
 
 def load_model(path: Path, own_code: bool = False) -> PixPNet:
@@ -96,14 +104,22 @@ def load_model(path: Path, own_code: bool = False) -> PixPNet:
     if not file.is_file():
         hint = f": is {path} a finished run?" if path.is_dir() else ""
         raise ModelFileError(f"there is no model {file}{hint}")
+    if path.is_dir():
+        Manifest(path, PICTURES_FOLDER).check()
     try:
         with safe_open(file, framework="pt") as opened:
-            card = read_card(opened.metadata() or {}, file)
+            metadata = opened.metadata() or {}
+            card = read_card(metadata, file)
             names = list(opened.keys())
             _check_shapes(card, {name: tuple(opened.get_slice(name).get_shape()) for name in names}, file)
             tensors = {name: opened.get_tensor(name) for name in names}
     except (SafetensorError, OSError) as error:
         raise ModelFileError(f"{file} is damaged or no safetensors file: {error}") from error
+    if metadata.get(_DIGEST) not in (None, _digest(metadata[_CARD], tensors)):
+        raise ModelFileError(
+            f"{file} is damaged: its numbers are not those that were written (their digest differs): copy it again, or "
+            "train again"
+        )
     if path.is_dir():
         _check_listing(path / PROTOTYPES_FILE, card)
     model = _build(card, file, own_code)
@@ -113,6 +129,11 @@ def load_model(path: Path, own_code: bool = False) -> PixPNet:
         raise ModelFileError(f"the tensors in {file} do not fit its card: {error}") from error
     if not all(tensor.isfinite().all() for tensor in model.state_dict().values()):
         raise ModelFileError(f"{file} holds numbers that are not finite")
+    if model.origins is not None:
+        try:
+            check_origins(model.origins, model.field)
+        except ValueError as error:
+            raise ModelFileError(f"{file} is damaged: {error}: train again") from error
     pictures = file.parent / PICTURES_FOLDER
     model.pictures = pictures if pictures.is_dir() else None
     return model.eval()
@@ -167,11 +188,28 @@ def _listing(class_names: tuple[str, ...], origins: tuple[Origin, ...]) -> list[
     return [{"class": class_names[origin.label], **to_plain(origin)} for origin in origins]
 
 
+def _with_metadata(content: bytes, metadata: Mapping[str, str]) -> bytes:
+    """A safetensors file with metadata in this order; the library would write them in another one each time."""
+    begin = 8 + int.from_bytes(content[:8], "little")
+    header = json.dumps({"__metadata__": metadata, **json.loads(content[8:begin])}, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    return b"".join((len(header).to_bytes(8, "little"), header, memoryview(content)[begin:]))
+
+
+def _digest(card: str, tensors: Mapping[str, Tensor]) -> str:
+    """Of everything that decides what the model answers, in the order of names."""
+    digest = hashlib.blake2b(card.encode(), digest_size=16)
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
 def _check_listing(path: Path, card: Card) -> None:
     """The list that people and other tools read must be that of the model beside it."""
     cure = "resume the run (pixpnet train --resume), or load model.safetensors itself"
     try:
-        listed = json.loads(path.read_text(encoding="utf-8"))
+        listed = json.loads(read_text(path, _LARGEST_LISTING))
     except FileNotFoundError as error:
         raise ModelFileError(f"{path} is missing: {cure}") from error
     except (OSError, ValueError, RecursionError) as error:
@@ -213,7 +251,7 @@ def _check_origins(card: Card, file: Path) -> None:
 
 
 def _build(card: Card, file: Path, own_code: bool) -> PixPNet:
-    if zoo.is_own_code(card.backbone) and not own_code:
+    if is_own_code(card.backbone) and not own_code:
         raise ModelFileError(
             f"the backbone of {file} is code of its own, {card.backbone!r}, which loading would import and call: "
             "if you trust the file, allow it (own_code=True, --own_code)"

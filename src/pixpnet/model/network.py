@@ -161,6 +161,10 @@ class PixPNet(nn.Module):
 
         Raises:
             ModelFileError: if the file is missing, damaged, or not such a model.
+            ManifestError: if a file in the run folder is another run's.
+
+        Warns:
+            ManifestWarning: if the folder is a run of an earlier version, which cannot be checked for that.
         """
         from pixpnet.model.file import load_model
 

@@ -1,9 +1,17 @@
 """Where a prototype comes from: the training image, the cell, and the exact pixels that the cell saw."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 
 from pixpnet.box import Box, hull
+from pixpnet.fields import Field
 
+# A distance of 0 may come out a little below it, as 1 - cosine does.
+_ROUNDING = 1e-3
+_RULES = ("image", "patch", "none")
+# Of a source image in pixels; larger files are not decoded.
+_LARGEST_SIDE = 1e8
 Matrix = tuple[float, float, float, float, float, float, float, float, float]
 
 
@@ -37,6 +45,45 @@ class Origin:
     def hull(self) -> Box | None:
         """The smallest box around the field; None where it is empty."""
         return hull(self.boxes)
+
+
+def check_origins(origins: Sequence[Origin], field: Field) -> None:
+    """Refuses origins that cannot be: what is shown of a prototype must be what its cell sees.
+
+    Args:
+        origins: of a model's prototypes.
+        field: what each patch that is compared with a prototype sees.
+
+    Raises:
+        ValueError: with the first that cannot be, and why.
+    """
+    rows, cols = field.shape[-2:]
+    for origin in origins:
+        where = f"the origin of prototype {origin.prototype}"
+        if not (0 <= origin.row < rows and 0 <= origin.col < cols):
+            raise ValueError(f"{where} is cell {origin.row}, {origin.col} of a grid of {rows} x {cols}")
+        seen = tuple(Box(*box) for box in field.boxes(origin.row, origin.col))
+        if sorted(origin.boxes) != sorted(seen):
+            raise ValueError(
+                f"{where} is said to see {_shown(origin.boxes)}, and its cell {origin.row}, {origin.col} sees "
+                f"{_shown(seen)}"
+            )
+        if not (isfinite(origin.distance) and origin.distance >= -_ROUNDING):
+            raise ValueError(f"{where} is {origin.distance} away from it, and a distance is not negative")
+        if origin.unique not in _RULES:
+            raise ValueError(f"{where} has the rule {origin.unique!r}, there are {', '.join(_RULES)}")
+        _check_matrix(origin.to_source, where)
+
+
+def _check_matrix(matrix: Matrix, where: str) -> None:
+    """Preprocessing shrinks, enlarges and crops; it does not mirror, tilt or lead to a point."""
+    a, b, x, c, d, y, *last = matrix
+    if last != [0.0, 0.0, 1.0] or not (a * d - b * c > 0 and max(map(abs, (a, b, c, d, x, y))) < _LARGEST_SIDE):
+        raise ValueError(f"{where} leads back to its image by {list(matrix)}, which no preprocessing does")
+
+
+def _shown(boxes: Sequence[Box]) -> str:
+    return ", ".join(str(tuple(box)) for box in boxes[:2]) + (" ..." if len(boxes) > 2 else "") or "nothing"
 
 
 def picture_name(prototype: int, count: int) -> str:

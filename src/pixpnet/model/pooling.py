@@ -9,8 +9,8 @@
 taken, then the next, until each prototype has a cell. (The assignment with the largest total similarity would take an
 exact solver for each image and class, 6400 in a step of 32 images and 200 classes; and "the best match chose first"
 can be said to a person.) On a dense grid neighbouring cells are one place too: with a `separation` of s, a cell that is
-taken keeps all cells fewer than s steps away (diagonals included) from the others of its class, as long as the image has
-any cell left that is farther; then the rest take cells that are merely free.
+taken closes all cells fewer than s steps away (diagonals included) to the others of its class, as long as the image
+has any cell left that is farther; then the rest take cells that are merely free.
 """
 
 from functools import lru_cache

@@ -17,7 +17,9 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader
 from torchmetrics import MeanMetric
 
+from pixpnet.config import is_own_code
 from pixpnet.data import Augmentation, Batch, DataSet, Loading, Preprocessing, plain_loader, training_loader
+from pixpnet.manifest import digest_of
 from pixpnet.model import BehindStem, Origin, Output, PixPNet
 from pixpnet.recipe import Recipe
 from pixpnet.records import from_plain, to_plain
@@ -222,10 +224,11 @@ class Fitting(pl.LightningModule):
             self.watcher.stepped(self.current_epoch, self._seen.loss, self._seen.accuracy)
 
     def _diverged(self, what: str) -> TrainingDiverged:
+        allowed = "--own_code " if is_own_code(self.model.backbone_name) else ""
         return TrainingDiverged(
             f"the {what}: begin anew with lower rates or more precision, such as pixpnet train --config "
-            f"{self.run.path / 'config.yaml'} --optimisation.add_on_rate 1e-3 --out NEW (going on would end the same); "
-            f"what was learnt up to the last epoch is kept in {self.run.path}"
+            f"{self.run.path / 'config.yaml'} {allowed}--optimisation.add_on_rate 1e-3 --out NEW (going on would end "
+            f"the same); what was learnt up to the last epoch is kept in {self.run.path}"
         )
 
     # The end of an epoch ------------------------------------------------------------------------------------
@@ -323,6 +326,10 @@ class Fitting(pl.LightningModule):
         names = [*data.class_names, *(f"{split} {entry.label} {entry.id}" for split, entry in splits)]
         return hashlib.blake2b("\n".join(names).encode(), digest_size=16).hexdigest()
 
+    def _config_digest(self) -> str | None:
+        config = self.run.path / "config.yaml"
+        return digest_of(config) if config.exists() else None
+
     # Going on after an interruption ---------------------------------------------------------------------------
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -333,6 +340,7 @@ class Fitting(pl.LightningModule):
             "learnt": self.learnt,
             "taken_from": list(self.taken_from),
             "data": self._fingerprint(),
+            "config": self._config_digest(),
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
@@ -342,6 +350,12 @@ class Fitting(pl.LightningModule):
             raise RunError(
                 f"{self.material.data.name} has changed since {self.run.path} began (other images or classes): put it "
                 "back as it was to go on, or begin a new run"
+            )
+        # Checkpoints of earlier versions do not say, and other machines need not see the run's folder.
+        if None not in (here := self._config_digest(), there := state.get("config")) and here != there:
+            raise RunError(
+                f"{self.run.checkpoint} does not belong to this run: put the run's own file back, or delete it to "
+                "begin the run anew"
             )
         self.lines = [from_plain(LogLine, line, "log") for line in state["lines"]]
         self.learnt = state["learnt"]

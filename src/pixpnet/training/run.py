@@ -8,6 +8,7 @@ prototypes.json     for each prototype: class, source image, cell, exact field, 
 prototypes/         two pictures of each prototype: what its cell saw (.png), and the training image around it (.jpg)
 metrics.json        accuracies of the model that was kept
 log.csv             one line for each epoch
+manifest.json       digests of the files above, so that parts of another run are not taken for this one's
 openings.jsonl      one line for each time the test split was opened
 checkpoints/        where to go on after an interruption; and the prototypes as they were learnt, before replacement
 ```
@@ -15,7 +16,6 @@ checkpoints/        where to go on after an interruption; and the prototypes as 
 
 import csv
 import fcntl
-import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -30,10 +30,10 @@ from torch import Tensor
 from pixpnet.config import RunConfig, config_text, read_config
 from pixpnet.data.listed import ImageList
 from pixpnet.data.locked import Recorder, record_in
+from pixpnet.manifest import Manifest, digest_of
 from pixpnet.model import PixPNet
 from pixpnet.model.file import MODEL_FILE, PICTURES_FOLDER, PROTOTYPES_FILE, prototypes_listing
 from pixpnet.records import from_plain, to_plain
-from pixpnet.whole_file import written_whole
 
 IMAGES_FILE = "images.csv"
 
@@ -143,6 +143,26 @@ class Run:
         return read_config(self.path / "config.yaml")
 
     @property
+    def manifest(self) -> Manifest:
+        """Which files belong to the run."""
+        return Manifest(self.path, PICTURES_FOLDER)
+
+    def check(self) -> None:
+        """Refuses a folder that holds files of another run. Whoever opens a run calls this, or `PixPNet.load`.
+
+        Raises:
+            ManifestError: with the file that does not belong.
+        """
+        self.manifest.check()
+
+    def check_for_resuming(self) -> None:
+        """Like `check`, but for pictures, which are written again; a run of an earlier version gets a manifest."""
+        if not self.manifest.path.exists():
+            self.manifest.check()  # warns
+            self.manifest.settle(pictures=False)
+        self.manifest.check(pictures=False)
+
+    @property
     def checkpoint(self) -> Path:
         """Where to go on from; may not be there yet."""
         return self.path / "checkpoints" / "last.ckpt"
@@ -197,8 +217,7 @@ class Run:
     def fingerprint(self) -> str:
         """A hash of the run's model as it is now, "none" where there is no model yet."""
         try:
-            with (self.path / MODEL_FILE).open("rb") as file:
-                return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+            return digest_of(self.path / MODEL_FILE)
         except FileNotFoundError:
             return "none"
 
@@ -213,8 +232,8 @@ class Run:
         return (self.path / "metrics.json").exists()
 
     def write(self, name: str, text: str) -> None:
-        """Writes a text file, whole or not at all."""
-        with written_whole(self.path / name) as temporary:
+        """Writes one of the run's text files, whole or not at all, and lists it in the manifest."""
+        with self.manifest.replacing(name) as temporary:
             temporary.write_text(text, encoding="utf-8", newline="")
 
     @property
@@ -229,9 +248,10 @@ class Run:
             model: after replacement.
             learnt: what was in the places of its prototypes (and head) before.
         """
-        with written_whole(self.learnt) as temporary:
+        with self.manifest.replacing(str(self.learnt.relative_to(self.path))) as temporary:
             temporary.write_bytes(save({name: tensor.contiguous() for name, tensor in learnt.items()}))
-        model.save(self.path / MODEL_FILE)
+        with self.manifest.replacing(MODEL_FILE) as temporary:
+            model.save(temporary)
         self.write(PROTOTYPES_FILE, prototypes_listing(model))
 
     def write_log(self, lines: Sequence[LogLine]) -> None:
@@ -244,7 +264,8 @@ class Run:
         self.write("log.csv", text.getvalue())
 
     def write_metrics(self, metrics: object) -> None:
-        """Writes the accuracies of the chosen model; this ends the run."""
+        """Writes the accuracies of the chosen model; this ends the run, and nothing that is listed changes any more."""
+        self.manifest.settle(pictures=True)
         self.write("metrics.json", json.dumps(to_plain(metrics), indent=1))
 
     def read_metrics(self) -> dict[str, Any]:

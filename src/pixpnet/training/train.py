@@ -20,7 +20,7 @@ from lightning_fabric.utilities.rank_zero import rank_zero_only
 from pytorch_lightning.loggers import Logger, TensorBoardLogger
 
 from pixpnet import zoo
-from pixpnet.config import RunConfig, TrainerOptions
+from pixpnet.config import RunConfig, TrainerOptions, is_own_code
 from pixpnet.data import DataSet, Entry, Loading, Preprocessing, plain_loader
 from pixpnet.data.reader import CachedReader, WithoutMasks
 from pixpnet.data.scan import Progress
@@ -42,6 +42,8 @@ from pixpnet.training.watching import Nobody, Watcher
 
 _CACHE_BYTES = 2**31
 _VERIFIED_PIXELS = 8  # the four corners, the centre and three random ones
+# So many processes may share a smaller machine, to try it out.
+_FEW_CORES = 8
 # What Lightning says at every start and nobody needs to act on.
 _CHATTER = (
     "pytorch_lightning",
@@ -79,7 +81,11 @@ class Metrics:
 
 
 def train(
-    config: RunConfig, out: Path, watcher: Watcher | None = None, progress: Progress | None = None
+    config: RunConfig,
+    out: Path,
+    watcher: Watcher | None = None,
+    progress: Progress | None = None,
+    own_code: bool = False,
 ) -> Metrics | None:
     """Trains a network and judges it, with everything on record in a run folder.
 
@@ -88,18 +94,22 @@ def train(
         out: a new folder for the run.
         watcher: told what happens.
         progress: told how many images have been looked at while the data set is opened.
+        own_code: a backbone that is a person's own code (``module.path:callable``) is imported and called even though
+            a file names it (`RunConfig.read_from`). A configuration that the caller made names what the caller wants,
+            and needs no permission.
 
     Returns:
         the figures of the model that was kept (`recipe.KEPT_EPOCH`); None in processes that work for
         the leading one.
 
     Raises:
-        RunError: if the folder is in use.
+        RunError: if the folder is in use, or the configuration needs code that was not allowed.
         DataError, UnknownModel, WeightsError, CutError, EditError: if the configuration cannot be carried out.
         FieldMismatch: if the fields of a backbone that is not among the tested ones (`pixpnet.fields.tested`) are not
             what the NaN probe sees. Nothing has been written then.
         TrainingDiverged: if the loss is no number any more.
     """
+    _refuse_code(config, own_code)
     if _leads():
         Run.refuse_if_used(out)  # before any work is done
     data = open_run_data(config, progress)
@@ -128,14 +138,12 @@ def resume(
 
     Raises:
         RunError: if the run is finished or damaged, or needs code that was not allowed.
+        ManifestError: if a file in the folder is not the run's.
     """
     run = Run(out)
     config = run.config
-    if zoo.is_own_code(config.backbone) and not own_code:
-        raise RunError(
-            f"the backbone of {out} is code of its own, {config.backbone!r}, which would be imported and called: if "
-            "you trust the run, allow it (own_code=True, --own_code)"
-        )
+    _refuse_code(config, own_code)
+    run.check_for_resuming()
     if run.finished:
         raise RunError(f"{out} is finished: pixpnet evaluate {out}, or train anew with another --out")
     data = open_data_to_resume(run, progress)
@@ -144,6 +152,15 @@ def resume(
     if _leads() and not run.checkpoint.exists():
         run.write_images(data.listed)  # nothing was learnt yet
     return _carry_out(fitting, trainer, config, data)
+
+
+def _refuse_code(config: RunConfig, own_code: bool) -> None:
+    """Code is called where the caller named it, or allowed what a file names; before anything is imported."""
+    if is_own_code(config.backbone) and config.read_from is not None and not own_code:
+        raise RunError(
+            f"{config.read_from} names code as its backbone, {config.backbone!r}, which would be imported and called: "
+            "if you trust it, allow it (--own_code, own_code=True)"
+        )
 
 
 def _prepare(config: RunConfig, data: DataSet, out: Path, watcher: Watcher) -> Fitting:
@@ -155,6 +172,7 @@ def _prepare(config: RunConfig, data: DataSet, out: Path, watcher: Watcher) -> F
             f"{data.name} has too few images for a validation split, and the model is chosen on it: add images, or "
             "raise --validation_fraction"
         )
+    _refuse_more_than_memory(config, data, preprocessing.size)
     backbone = build_backbone(
         config.backbone,
         config.at,
@@ -213,6 +231,28 @@ def _verify_fields(fitting: Fitting, config: RunConfig) -> None:
     watcher.fields_verified(config.backbone, verification)
 
 
+def _refuse_more_than_memory(config: RunConfig, data: DataSet, size: int) -> None:
+    """Refuses what cannot fit, so that the system does not end the process, or another one, without a word."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    architecture, classes = config.architecture, len(data.class_names)
+    prototypes = architecture.prototypes_per_class * classes
+    numbers = prototypes * architecture.dim * architecture.prototype_rows * architecture.prototype_cols
+    numbers += prototypes * classes if architecture.head in ("linear", "frozen") else 0
+    views = len(data.train) * (config.optimisation.views or data.augmentation.factor)
+    batch = min(config.optimisation.batch_size, views) * 3 * size * size
+    needed = {
+        # Their gradients, and the two means that Adam keeps.
+        "the prototypes": (4 * numbers, "--architecture.prototypes_per_class or --architecture.dim"),
+        "a batch of images": (batch, "--optimisation.batch_size or --size"),
+    }
+    for tensors, (floats, options) in needed.items():
+        if 4 * floats > memory:
+            raise RunError(
+                f"{tensors} would take {4 * floats / 2**30:.0f} GiB, and this machine has {memory / 2**30:.0f}: choose "
+                f"a smaller {options}"
+            )
+
+
 def _carry_out(fitting: Fitting, trainer: pl.Trainer, config: RunConfig, data: DataSet) -> Metrics | None:
     run = fitting.run
     if not _leads():
@@ -236,6 +276,8 @@ def _fit(trainer: pl.Trainer, fitting: Fitting) -> None:
         with _quiet():
             trainer.fit(fitting, ckpt_path=str(checkpoint) if checkpoint.exists() else None, weights_only=True)
     except SystemExit as end:
+        if (raised := zoo.raised_by_own_code(end)) is not None:
+            raise raised from end
         # Lightning's answer to Ctrl-C.
         raise KeyboardInterrupt from end
     finally:
@@ -306,6 +348,9 @@ def _trainer(options: TrainerOptions, out: Path, fitting: Fitting) -> pl.Trainer
     wanted = "ddp" if several and options.strategy == "auto" else options.strategy
     strategy = "ddp_find_unused_parameters_true" if wanted == "ddp" else wanted
     devices = int(options.devices) if options.devices.lstrip("-").isdigit() else options.devices
+    cores = max(_FEW_CORES, os.cpu_count() or 1)
+    if isinstance(devices, int) and devices > cores and (options.accelerator == "cpu" or not _has_accelerator()):
+        raise RunError(f"--trainer.devices {devices} processes on a machine with {cores} cores: choose at most {cores}")
     logger: list[Logger] = []
     if find_spec("tensorboard") is not None:
         logger.append(TensorBoardLogger(out, name="", version="tensorboard"))
@@ -332,6 +377,10 @@ def _trainer(options: TrainerOptions, out: Path, fitting: Fitting) -> pl.Trainer
             f"this machine cannot do --trainer.accelerator {options.accelerator} --trainer.devices {options.devices} "
             f"--trainer.precision {options.precision}: {error}"
         ) from error
+
+
+def _has_accelerator() -> bool:
+    return torch.cuda.is_available() or torch.backends.mps.is_available()
 
 
 def _leads() -> bool:

@@ -58,7 +58,10 @@ def compare(runs: Sequence[Path]) -> tuple[Group, ...]:
     """
     tables = [read_table(path) for path in runs]
     for path, table in zip(runs, tables, strict=True):
-        if (path / MODEL_FILE).exists() and Run(path).fingerprint() != table.model:
+        if not (path / MODEL_FILE).exists():
+            continue
+        Run(path).check()
+        if Run(path).fingerprint() != table.model:
             raise ValueError(f"the model of {path} is not the one that was measured: pixpnet measure {path}")
     if len({table.model for table in tables}) < len(tables):
         raise ValueError("the same model is named twice: name each run once")

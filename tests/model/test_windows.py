@@ -113,7 +113,7 @@ def test_a_network_on_windows_is_saved_and_loaded_whole(tmp_path: Path) -> None:
     assert again.preprocessing.frame == "pad"
     assert torch.equal(before.logits, after.logits)
     assert torch.equal(before.matches.best, after.matches.best)
-    assert again.field.boxes(1, 1) == [(12, 12, 36, 36)]
+    assert again.field.boxes(1, 1) == [(12, 12, 35, 35)]  # its strides leave out the last line of a window
 
 
 @pytest.mark.parametrize(

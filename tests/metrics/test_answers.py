@@ -52,8 +52,10 @@ def test_prototypes_at_one_cell_are_one_place_and_overlap_wholly() -> None:
 
 
 def test_the_prototypes_are_those_of_the_predicted_class_whatever_the_label() -> None:
-    right, wrong = (answer_places(finder(), [replace(APART, label=label)]) for label in (0, 1))
+    # Blue and white, of the other class, are found at two different squares.
+    right, wrong = (answer_places(finder(), [replace(TOGETHER, label=label)]) for label in (0, 1))
     assert right == wrong
+    assert mean(wrong.distinct_cells) == 1.0
 
 
 def test_an_object_that_is_not_known_leaves_one_figure_undefined_and_the_others_as_they_are() -> None:
@@ -88,13 +90,12 @@ def test_distinctiveness_is_0_at_one_cell_and_1_where_no_pixel_is_shared() -> No
 
 
 def test_distinctiveness_is_of_the_true_class() -> None:
-    # Blue and white are found at different squares; the answer is that of red and yellow.
-    mixed = picture(((RED, YELLOW), (BLUE, BLACK)), [], label=1)
+    # The answer is that of red and yellow, at one cell. White is nearest to red, blue to black: two squares.
+    mistaken = replace(TOGETHER, label=1)
     model = finder()
-    (answer,) = answers(model, [mixed])
-    cells = answer.cells(model.prototypes_of(1))
+    (answer,) = answers(model, [mistaken])
     assert answer.predicted == 0
-    assert mean(prototype_distinctiveness(model, [mixed]).field) == float(cells[0] != cells[1]) == 1.0
+    assert mean(prototype_distinctiveness(model, [mistaken]).field) == 1.0
 
 
 def test_the_published_window_is_scaled_with_the_image() -> None:

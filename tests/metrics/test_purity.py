@@ -90,12 +90,12 @@ def test_a_field_as_large_as_the_image_is_as_pure_at_random_places() -> None:
 
 def test_random_places_are_drawn_evenly_and_by_the_seed() -> None:
     # A region of 4 pixels may begin at 0 to 4 of 8 and holds pixel 4 unless it begins at 0: (4/5)^2 = 0.64.
-    samples = [picture(((RED, BLACK), (BLACK, BLACK)), [(4.5, 4.5)], name=f"picture {number}") for number in range(600)]
-    found, again, other = (prototype_purity(warm(), samples, (0,), images=600, seed=seed) for seed in (0, 0, 1))
+    samples = [picture(((RED, BLACK), (BLACK, BLACK)), [(4.5, 4.5)], name=f"picture {number}") for number in range(200)]
+    found, again, other = (prototype_purity(warm(), samples, (0,), images=200, seed=seed) for seed in (0, 0, 1))
     assert found == again
     assert found.random_field != other.random_field
     assert found.random_field.mean is not None and found.field.mean is not None
-    assert found.random_field.mean.mean == pytest.approx(0.64, abs=0.05)
+    assert found.random_field.mean.mean == pytest.approx(0.64, abs=0.08)
     assert found.field.mean.mean == 0.0  # the point is in another square
 
 

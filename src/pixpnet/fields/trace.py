@@ -285,7 +285,8 @@ class _Tracer(TorchDispatchMode):
             elif sources is None:
                 self._handles[id(tensor)] = (tensor, tensor._cdata, None)
             else:
-                self.follow(tensor, Memory(sources, reach_of(call, k), is_real))
+                reach = None if tensor.is_floating_point() else reach_of(call, k)
+                self.follow(tensor, Memory(sources, reach, is_real))
         if call.get("training"):
             self._update_statistics(call)
         return call.args[0] if mutates else result

@@ -78,7 +78,8 @@ def test_the_file_is_complete_and_readable() -> None:
     assert values["optimisation"]["epochs"] == 20
     assert list(values) == [
         *("data", "backbone", "at", "edits", "weights", "size", "seed", "workers", "birds", "validation_fraction"),
-        *("on_bad", "crop_to_box", "judge_on_test", "architecture", "losses", "optimisation", "replacement", "trainer"),
+        *("split_rule", "on_bad", "crop_to_box", "judge_on_test"),
+        *("architecture", "losses", "optimisation", "replacement", "trainer"),
     ]
 
 
@@ -132,6 +133,13 @@ def test_the_file_of_a_version_without_edits_has_none(tmp_path: Path) -> None:
     del values["edits"]
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(values))
     assert read_config(tmp_path / "config.yaml") == RunConfig()
+
+
+def test_a_new_run_splits_by_pixels_and_the_file_of_a_version_without_rules_means_quota(tmp_path: Path) -> None:
+    values = yaml.safe_load(config_text(RunConfig()))
+    assert values.pop("split_rule") == "pixels"
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(values))
+    assert read_config(tmp_path / "config.yaml") == RunConfig(split_rule="quota")
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pixpnet.box import Box
 from pixpnet.config import RunConfig, TrainerOptions
 from pixpnet.recipe import Architecture, Losses, Optimisation, Recipe, Replacement
-from pixpnet.records import ADDED_LATER, BadRecord, from_plain, to_plain
+from pixpnet.records import ADDED_LATER, BadRecord, added_later, from_plain, to_plain
 
 
 @dataclass(frozen=True)
@@ -237,3 +237,13 @@ def test_for_all_versions_only_what_was_added_later_and_says_nothing_is_left_out
     assert to_plain((Grown(), Grown(1, 3)), for_all=True) == [{"old": 1}, {"old": 1, "new": 3}]
     assert to_plain(Grown()) == {"old": 1, "new": 2}
     assert from_plain(Grown, {"old": 1}) == Grown()
+
+
+def test_a_field_whose_default_is_new_says_what_its_absence_means() -> None:
+    @dataclass(frozen=True)
+    class Grown:
+        rule: str = field(default="new", metadata=added_later(absent="old"))
+
+    assert from_plain(Grown, {}) == Grown("old")
+    assert from_plain(Grown, {"rule": "new"}) == Grown()
+    assert to_plain((Grown(), Grown("old")), for_all=True) == [{"rule": "new"}, {}]

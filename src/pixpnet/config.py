@@ -7,7 +7,7 @@ from typing import Literal
 import yaml
 
 from pixpnet.recipe import PIXPNET, Architecture, Losses, Optimisation, Recipe, Replacement
-from pixpnet.records import ADDED_LATER, IN_MEMORY, BadRecord, from_plain, refuse_above, to_plain
+from pixpnet.records import ADDED_LATER, IN_MEMORY, BadRecord, added_later, from_plain, refuse_above, to_plain
 from pixpnet.safe_yaml import load_yaml, read_yaml_text
 
 # Of one machine.
@@ -64,6 +64,9 @@ class RunConfig:
         workers: processes that load images
         birds: how many birds to draw to learn from, where the data are birds
         validation_fraction: of the training images, where the data set has no validation split
+        split_rule: which images are held out: pixels (each by its own pixels, so that files that come, go or are
+            renamed move no other, and copies stay together), or quota (an exact share of each class, by file name,
+            as in runs of earlier versions). Drawn birds always go by quota
         on_bad: stop at unusable images, or skip them
         crop_to_box: show only the annotated boxes (CUB and Cars)
         judge_on_test: open the test split at the end, once the model is fixed; without it, only validation is used
@@ -86,6 +89,7 @@ class RunConfig:
     workers: int = 0
     birds: int = 4800
     validation_fraction: float = 0.1
+    split_rule: Literal["pixels", "quota"] = field(default="pixels", metadata=added_later(absent="quota"))
     on_bad: Literal["stop", "skip"] = "stop"
     crop_to_box: bool = False
     judge_on_test: bool = True

@@ -34,6 +34,11 @@ class Architecture:
         add_on: first weights of the convolution before the sigmoid: xavier (App. K), or kaiming as in ProtoPNet
         cells: what the add-on gets: plain is what the backbone gives (the paper); normalised shifts and scales the
             channels of each cell to mean 0 and variance 1, by that cell alone (not in the paper)
+        pooling: which cell speaks for a prototype. max is its nearest one (the paper); distinct gives each prototype
+            of a class a cell of its own, the nearest pair first, so that ten reasons are ten places (not in the paper)
+        separation: with distinct pooling, how many steps the cells of a class are apart where the image has room
+        channel_dropout: share of the backbone's channels that are left out of each cell while learning (not in the
+            paper)
     """
 
     dim: int = 192
@@ -48,11 +53,16 @@ class Architecture:
     other_weight: float = -0.5
     add_on: Literal["xavier", "kaiming"] = "xavier"
     cells: Literal["plain", "normalised"] = field(default="plain", metadata=ADDED_LATER)
+    pooling: Literal["max", "distinct"] = field(default="max", metadata=ADDED_LATER)
+    separation: int = field(default=1, metadata=ADDED_LATER)
+    channel_dropout: float = field(default=0.0, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
-        _positive(self, "dim", "prototypes_per_class", "prototype_rows", "prototype_cols", "epsilon")
+        if not 0 <= self.channel_dropout < 1:
+            raise ValueError(f"channel_dropout is at least 0 and below 1, got {self.channel_dropout}")
+        _positive(self, "dim", "prototypes_per_class", "prototype_rows", "prototype_cols", "epsilon", "separation")
         largest = {"dim": 16384, "prototypes_per_class": 10_000, "prototype_rows": 1024, "prototype_cols": 1024}
-        refuse_above(self, largest, "architecture.")
+        refuse_above(self, {**largest, "separation": 4096}, "architecture.")
 
 
 @dataclass(frozen=True)

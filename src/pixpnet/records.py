@@ -1,7 +1,8 @@
 """Frozen records to and from plain values (what JSON and YAML hold), checked field by field.
 
 What comes from a file is not to be trusted: a missing, unknown or mistyped field is an error that says where. Only a
-field that was added after files had been written (`ADDED_LATER`) may be missing, and then has its default.
+field that was added after files had been written (`ADDED_LATER`) may be missing, and then has its default, or what
+earlier versions did where that is something else (`added_later`).
 """
 
 import dataclasses
@@ -15,13 +16,23 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 T = TypeVar("T")
 
 # `field(default=..., metadata=ADDED_LATER)`: files of earlier versions do not have it.
-ADDED_LATER: Mapping[str, bool] = {"added later": True}
+ADDED_LATER: Mapping[str, object] = {"added later": True}
+_ABSENT = "absent means"
 # `field(default=..., metadata=IN_MEMORY)`: says something about the record itself, and is in no file.
-IN_MEMORY: Mapping[str, bool] = {"in memory": True}
+IN_MEMORY: Mapping[str, object] = {"in memory": True}
 
 
 class BadRecord(ValueError):
     """Plain values that are no such record; the message says which field, what came and what was expected."""
+
+
+def added_later(absent: object) -> Mapping[str, object]:
+    """Like `ADDED_LATER`, for a field whose default is not what earlier versions did.
+
+    Args:
+        absent: what a file without the field means.
+    """
+    return {**ADDED_LATER, _ABSENT: absent}
 
 
 def to_plain(value: object, for_all: bool = False) -> Any:
@@ -29,7 +40,8 @@ def to_plain(value: object, for_all: bool = False) -> Any:
 
     Args:
         value: a record, or anything that fields may hold.
-        for_all: leave out fields that were added later and have their default, so that earlier versions read it too.
+        for_all: leave out fields that were added later and say what their absence says, so that earlier versions read
+            it too.
 
     >>> from pixpnet.box import Box
     >>> to_plain({"box": Box(0, 0, 2, 2)})
@@ -40,7 +52,7 @@ def to_plain(value: object, for_all: bool = False) -> Any:
         return {
             field.name: to_plain(item, for_all)
             for field, item in held
-            if not (for_all and _is_later(field) and item == field.default)
+            if not (for_all and _is_later(field) and item == _absent(field))
         }
     if isinstance(value, Mapping):
         return {str(key): to_plain(item, for_all) for key, item in value.items()}
@@ -123,18 +135,23 @@ def _read(kind: Any, value: Any, where: str) -> Any:
 def _read_record(kind: Any, value: Any, where: str) -> Any:
     names = [field.name for field in plain_fields(kind)]
     needed = {field.name for field in plain_fields(kind) if not _is_later(field)}
+    absent = {field.name: field.metadata[_ABSENT] for field in plain_fields(kind) if _ABSENT in field.metadata}
     if not isinstance(value, Mapping) or not needed <= set(value) <= set(names):
         raise _bad(where, list(value) if isinstance(value, Mapping) else value, f"the fields {', '.join(names)}")
     kinds = _hints(kind)
     read = {name: _read(kinds[name], value[name], f"{where}.{name}") for name in names if name in value}
     try:
-        return kind(**read)
+        return kind(**{**absent, **read})
     except ValueError as error:
         raise BadRecord(f"{where}: {error}") from error
 
 
 def _is_later(field: "dataclasses.Field[Any]") -> bool:
     return ADDED_LATER.items() <= field.metadata.items()
+
+
+def _absent(field: "dataclasses.Field[Any]") -> object:
+    return field.metadata.get(_ABSENT, field.default)
 
 
 def _read_tuple(kinds: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:

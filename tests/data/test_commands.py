@@ -29,7 +29,7 @@ def spoilt(root: Path, save_noise: SaveNoise) -> Path:
 
 
 def test_the_verdict_counts_what_was_made(jays_and_wrens: Path, save_noise: SaveNoise) -> None:
-    verdict = check(guess_spec(str(spoilt(jays_and_wrens, save_noise))))
+    verdict = check(guess_spec(str(spoilt(jays_and_wrens, save_noise))), DataOptions(split_rule="quota"))
     assert [(count.name, count.train, count.val, count.test) for count in verdict.counts] == [
         ("jay", 7, 1, 2),
         ("owl", 1, 0, 0),

@@ -1,5 +1,6 @@
 """Opening a data set: bad files, leaks, the lock on the test split, mean and std."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -31,9 +32,75 @@ def test_a_pool_is_split_three_ways_without_overlap(jays_and_wrens: Path) -> Non
     data = open_data(f"folder:{jays_and_wrens}")
     test = data.test.open([].append, "to see whether splits overlap")
     parts = [{entry.id for entry in split} for split in (data.train, data.val, test)]
-    assert [len(part) for part in parts] == [14, 2, 4]
-    assert len(set.union(*parts)) == 20
+    assert all({id_.partition("/")[0] for id_ in part} == {"jay", "wren"} for part in parts)
+    assert sum(map(len, parts)) == len(set.union(*parts)) == 20
     assert data.class_names == ("jay", "wren")
+
+
+def test_by_quota_a_pool_gives_exact_shares(jays_and_wrens: Path) -> None:
+    data = open_data(f"folder:{jays_and_wrens}", DataOptions(split_rule="quota"))
+    assert (len(data.train), len(data.val), len(data.test)) == (14, 2, 4)
+
+
+def splits_of(root: Path) -> dict[str, str]:
+    """The split of each picture, by its pixels."""
+    data = open_data(f"folder:{root}")
+    test = data.test.open([].append, "to see whether images move")
+    splits = {"train": data.train, "val": data.val, "test": test}
+    return {digest_of(entry): name for name, entries in splits.items() for entry in entries}
+
+
+def digest_of(entry: Entry) -> str:
+    assert entry.path is not None
+    return hashlib.sha256(np.asarray(Image.open(entry.path))).hexdigest()
+
+
+def test_a_folder_that_grows_and_is_renamed_moves_no_image_to_another_split(
+    tmp_path: Path, save_noise: SaveNoise
+) -> None:
+    for number in range(120):
+        save_noise(tmp_path / ("jay", "wren")[number % 2] / f"{number}.png", number, (8, 8))
+    before = splits_of(tmp_path)
+    for number in range(120, 150):
+        save_noise(tmp_path / ("jay", "owl")[number % 2] / f"{number}.png", number, (8, 8))
+    for number in range(0, 40, 2):
+        (tmp_path / "jay" / f"{number}.png").rename(tmp_path / "jay" / f"renamed {number}.png")
+    after = splits_of(tmp_path)
+    assert len(after) == 150
+    assert {digest: after[digest] for digest in before} == before
+
+
+def test_copies_in_a_pool_are_all_in_one_split(tmp_path: Path, save_noise: SaveNoise) -> None:
+    for number in range(40):
+        original = save_noise(tmp_path / "jay" / f"{number}.png", number, (8, 8))
+        with Image.open(original) as image:
+            image.save(tmp_path / "jay" / f"a copy of {number}.bmp")
+    data = open_data(f"folder:{tmp_path}")  # by name, copies would leak into test, which is refused
+    test = data.test.open([].append, "to see whether copies are apart")
+    parts = [{digest_of(entry) for entry in split} for split in (data.train, data.val, test)]
+    assert sum(map(len, parts)) == 40
+    assert all(parts)
+
+
+def test_a_validation_image_that_is_also_in_train_is_left_out_of_validation_and_said(
+    tmp_path: Path, save_noise: SaveNoise
+) -> None:
+    for split, seed in (("train", 0), ("val", 10), ("test", 20)):
+        for number in range(3):
+            save_noise(tmp_path / split / "jay" / f"{number}.png", seed + number)
+    shutil.copy(tmp_path / "train" / "jay" / "1.png", tmp_path / "val" / "jay" / "copy.png")
+    with pytest.warns(DataWarning, match=r"1 validation image.*left out.*\n.*val/jay/copy.png.*is train/jay/1.png"):
+        data = open_data(f"folder:{tmp_path}")
+    assert [entry.id for entry in data.val] == [f"val/jay/{number}.png" for number in range(3)]
+    assert len(data.train) == 3
+
+
+def test_drawn_birds_are_split_by_quota_whatever_rule_is_asked_for() -> None:
+    """They have no files that could come and go, and published figures stand on their split."""
+    by_pixels, by_quota = (open_data("birds", DataOptions(split_rule=rule)) for rule in ("pixels", "quota"))
+    assert by_pixels.val == by_quota.val
+    assert len(by_pixels.val) == 240
+    assert by_pixels.split_rule == "quota"
 
 
 def test_bad_files_stop_with_the_whole_list(jays_and_wrens: Path) -> None:
@@ -103,8 +170,8 @@ def test_the_test_split_is_closed_until_it_is_opened_on_record(jays_and_wrens: P
     data = open_data(f"folder:{jays_and_wrens}")
     openings: list[Opening] = []
     test = data.test.open(openings.append, "final evaluation")
-    assert [(one.reason, one.images) for one in openings] == [("final evaluation", 4)]
     names = {entry.id for entry in test}
+    assert [(one.reason, one.images) for one in openings] == [("final evaluation", len(names))]
     assert not names & {entry.id for entry in (*data.train, *data.val)}
     assert not any(name in repr(data) for name in names)
     with pytest.raises(TypeError):
@@ -188,7 +255,8 @@ def test_a_cache_that_cannot_be_written_is_said_and_does_no_harm(
     (tmp_path / "file").touch()
     monkeypatch.setenv("PIXPNET_CACHE", str(tmp_path / "file" / "below"))
     with pytest.warns(DataWarning, match="PIXPNET_CACHE"):
-        assert len(open_data(f"folder:{jays_and_wrens}").train) == 14
+        data = open_data(f"folder:{jays_and_wrens}")
+    assert len(data.train) + len(data.val) + len(data.test) == 20
 
 
 def test_progress_counts_up_to_all_files(jays_and_wrens: Path) -> None:

@@ -17,7 +17,7 @@ unit = st.floats(0, 1, exclude_max=True)
 
 @given(st.tuples(unit, unit))
 def test_the_crop_lies_inside_the_image(place: tuple[float, float]) -> None:
-    left, top = Draw(None, False, None, None, None, False, place).crop_corner((170, 300), 128)
+    left, top, _ = Draw(None, False, None, None, None, False, place).crop_square((170, 300), 128)
     assert 0 <= left <= 300 - 128
     assert 0 <= top <= 170 - 128
 

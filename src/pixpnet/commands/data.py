@@ -139,7 +139,7 @@ def _print_verdict(console: Console, verdict: Verdict, shown: int | None) -> Non
     copies = [f"{leak.test_id} (test) is {leak.train_id} (train)" for leak in verdict.leaks]
     _print_list(console, "test images that are also in train", copies, shown)
     copies = [f"{leak.test_id} (val) is {leak.train_id} (train)" for leak in verdict.validation_leaks]
-    _print_list(console, "validation images that are also in train", copies, shown)
+    _print_list(console, "validation images that are also in train, left out of validation", copies, shown)
     _print_list(console, "classes without a usable training image", list(verdict.untrainable), shown)
     _print_list(console, "classes with a single training image", list(verdict.lonely), shown)
     _print_list(console, "files ignored, no image by their name", list(verdict.ignored), shown)

@@ -6,6 +6,7 @@ with torchvision, as the paper prints it.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,6 +32,7 @@ class Augmentation:
         shear_probability: of a horizontal shear ...
         max_shear: ... by at most this many degrees either way.
         flip_probability: of a horizontal flip.
+        max_zoom: the crop is smaller by a factor between 1 and this (1 in the paper, whose crop has room to move).
     """
 
     factor: int = 16
@@ -46,10 +48,13 @@ class Augmentation:
     shear_probability: float = 1 / 3
     max_shear: float = 10.0
     flip_probability: float = 1 / 2
+    max_zoom: float = 1.0
 
     def __post_init__(self) -> None:
         if self.factor < 1:
             raise ValueError(f"the augmentation factor is at least 1, got {self.factor}")
+        if self.max_zoom < 1:
+            raise ValueError(f"max_zoom is at least 1, got {self.max_zoom}")
         if self.blur_kernel % 2 == 0 or self.blur_kernel < 1:
             raise ValueError(f"a blur kernel has an odd, positive side, got {self.blur_kernel}")
 
@@ -67,6 +72,7 @@ class Draw:
         shear: degrees.
         flip: whether left becomes right.
         crop: where the crop lies in the room that is left for it, 0-1 for x and y.
+        zoom: by what the crop's side is divided.
     """
 
     blur_sigma: float | None
@@ -76,11 +82,26 @@ class Draw:
     shear: float | None
     flip: bool
     crop: tuple[float, float]
+    zoom: float = 1.0
 
-    def crop_corner(self, size: tuple[int, int], crop: int) -> tuple[int, int]:
-        """Left and top of a square crop in an image of this height and width, each place equally likely."""
+    def crop_square(self, size: tuple[int, int], crop: int) -> "Square":
+        """A square crop of an image of this height and width, each place equally likely.
+
+        Along an axis that is shorter than the crop, which a padded picture may have, the image lies in the middle.
+        """
+        side = max(1, round(crop / self.zoom))
         (height, width), (x, y) = size, self.crop
-        return int(x * (width - crop + 1)), int(y * (height - crop + 1))
+        left = int(x * (width - side + 1)) if width >= side else (width - side) // 2
+        top = int(y * (height - side + 1)) if height >= side else (height - side) // 2
+        return Square(left, top, side)
+
+
+class Square(NamedTuple):
+    """A square in an image, in pixels; it may reach beyond the image."""
+
+    left: int
+    top: int
+    side: int
 
 
 def draw(augmentation: Augmentation, generator: np.random.Generator) -> Draw:
@@ -88,9 +109,9 @@ def draw(augmentation: Augmentation, generator: np.random.Generator) -> Draw:
 
     Args:
         augmentation: the probabilities and ranges.
-        generator: 19 numbers are taken from it, whatever the outcome.
+        generator: 20 numbers are taken from it, whatever the outcome.
     """
-    whether, amounts = generator.random(6), generator.random(13)
+    whether, amounts, zoom = generator.random(6), generator.random(13), generator.random()
     low, high = augmentation.blur_sigma
     inward = amounts[5:].reshape(4, 2) * augmentation.perspective_scale / 2
     corners = tuple((float(x * right), float(y * down)) for (x, y), (right, down) in zip(inward, _CORNERS, strict=True))
@@ -102,6 +123,7 @@ def draw(augmentation: Augmentation, generator: np.random.Generator) -> Draw:
         shear=_either_way(augmentation.max_shear, amounts[2], whether[4] < augmentation.shear_probability),
         flip=bool(whether[5] < augmentation.flip_probability),
         crop=(float(amounts[3]), float(amounts[4])),
+        zoom=float(augmentation.max_zoom**zoom),
     )
 
 

@@ -24,6 +24,7 @@ class Entry:
         path: the file; None for an image that is drawn.
         index: number of an image that is drawn; 0 for files.
         annotation: in the `source` frame.
+        digest: hash of the image's pixels, once the data set has been opened; None before, and for drawn images.
     """
 
     id: str
@@ -32,6 +33,7 @@ class Entry:
     path: Path | None = None
     index: int = 0
     annotation: Annotation = NO_ANNOTATION
+    digest: str | None = None
 
 
 # Reads or draws an entry's image: uint8, `source` frame. Raises ImageError with the reason if that cannot be

@@ -14,7 +14,7 @@ from pixpnet.data.leaks import find_leaks
 from pixpnet.data.locked import LockedSplit
 from pixpnet.data.preprocessing import Preprocessing
 from pixpnet.data.scan import FileFacts, Progress, scan
-from pixpnet.data.splits import take
+from pixpnet.data.splits import SplitRule, take
 from pixpnet.data.statistics import statistics_of
 
 
@@ -28,6 +28,7 @@ class DataOptions:
         validation_fraction: of the training images, where the data set has no validation split of its own
             (the paper's value).
         test_fraction: of the images, where the data set has no test split of its own.
+        split_rule: how images are chosen that are held out; see `pixpnet.data.splits`. Drawn birds go by `quota`.
         on_bad: stop with the list of unusable files, or go on without them and warn.
         on_leak: refuse a data set with test images in train, or go on and warn.
         crop_to_box: show only the annotated boxes (CUB and Cars).
@@ -37,6 +38,7 @@ class DataOptions:
     seed: int = 0
     validation_fraction: float = 0.1
     test_fraction: float = 0.2
+    split_rule: SplitRule = "pixels"
     on_bad: Literal["stop", "skip"] = "stop"
     on_leak: Literal["refuse", "report"] = "refuse"
     crop_to_box: bool = False
@@ -60,6 +62,7 @@ class DataSet:
         augmentation: what suits this data set; the paper's for photographs.
         skipped: unusable files that were left out because the caller asked for it.
         leaks: test images that are also in train, let through because the caller asked for it.
+        split_rule: how images were chosen that are held out, for further splits of `train`.
     """
 
     name: str
@@ -74,15 +77,24 @@ class DataSet:
     augmentation: Augmentation
     skipped: tuple[Problem, ...] = ()
     leaks: tuple[Leak, ...] = ()
+    split_rule: SplitRule = "quota"
 
 
 @dataclass(frozen=True)
 class Divided:
-    """Entries of each split."""
+    """Entries of each split.
+
+    Attributes:
+        train: to learn from.
+        val: to choose by.
+        test: to be judged by.
+        copies: validation images that are also in train; by the rule `pixels` they are not in `val`.
+    """
 
     train: tuple[Entry, ...]
     val: tuple[Entry, ...]
     test: tuple[Entry, ...]
+    copies: tuple[Leak, ...] = ()
 
 
 def open_catalogue(catalogue: Catalogue, options: DataOptions, progress: Progress | None = None) -> DataSet:
@@ -111,7 +123,9 @@ def open_catalogue(catalogue: Catalogue, options: DataOptions, progress: Progres
     )
     divided = divide(usable(catalogue.entries, facts), catalogue, options)
     _refuse_empty_classes(catalogue, divided.train)
-    leaks = find_leaks((*divided.train, *divided.val), divided.test, facts) if facts else ()
+    if divided.copies:
+        warnings.warn(_copies_notice(catalogue, divided, options), DataWarning, stacklevel=3)
+    leaks = find_leaks((*divided.train, *divided.val), divided.test)
     _decide(
         leaks,
         options.on_leak == "refuse",
@@ -139,19 +153,29 @@ def open_catalogue(catalogue: Catalogue, options: DataOptions, progress: Progres
         augmentation=catalogue.augmentation,
         skipped=problems,
         leaks=leaks,
+        split_rule=_rule(catalogue, options),
     )
 
 
 def divide(entries: Iterable[Entry], catalogue: Catalogue, options: DataOptions) -> Divided:
-    """Puts entries into splits: the data set's own where it has them, the rest taken from train."""
+    """Puts entries into splits: the data set's own where it has them, the rest taken from train.
+
+    Where the data set itself puts copies of one picture into train and validation, train keeps its copy: a picture that
+    was learnt says nothing about others. (By the rule `quota` validation keeps it too, as in earlier versions.)
+    """
     entries = tuple(entries)
+    rule = _rule(catalogue, options)
     train, val, test = (tuple(entry for entry in entries if entry.split == split) for split in ("train", "val", "test"))
     if "test" not in catalogue.decided:
         # Not by the run's seed: what one run is tuned on must not be another run's test.
-        train, test = take(train, options.test_fraction, 0, "test")
+        train, test = take(train, options.test_fraction, 0, "test", rule)
     if "val" not in catalogue.decided:
-        train, val = take(train, options.validation_fraction, options.seed, "validation")
-    return Divided(train, val, test)
+        train, val = take(train, options.validation_fraction, options.seed, "validation", rule)
+    copies = find_leaks(train, val)
+    if rule == "pixels":
+        copied = {copy.test_id for copy in copies}
+        val = tuple(entry for entry in val if entry.id not in copied)
+    return Divided(train, val, test, copies)
 
 
 def unusable(catalogue: Catalogue, facts: Mapping[str, FileFacts]) -> tuple[Problem, ...]:
@@ -161,8 +185,26 @@ def unusable(catalogue: Catalogue, facts: Mapping[str, FileFacts]) -> tuple[Prob
 
 
 def usable(entries: Iterable[Entry], facts: Mapping[str, FileFacts]) -> tuple[Entry, ...]:
-    """Entries whose files can be read; drawn ones always can."""
-    return tuple(entry for entry in entries if entry.id not in facts or facts[entry.id].reason is None)
+    """Entries whose files can be read, with the digests of their pixels; drawn ones always can, and have none."""
+    return tuple(
+        replace(entry, digest=facts[entry.id].digest) if entry.id in facts else entry
+        for entry in entries
+        if entry.id not in facts or facts[entry.id].reason is None
+    )
+
+
+def _rule(catalogue: Catalogue, options: DataOptions) -> SplitRule:
+    """Drawn images have no files that come and go, and keep the split that they always had."""
+    return "quota" if catalogue.root is None else options.split_rule
+
+
+def _copies_notice(catalogue: Catalogue, divided: Divided, options: DataOptions) -> str:
+    left_out = _rule(catalogue, options) == "pixels"
+    return (
+        f"{catalogue.name}: {len(divided.copies)} validation image(s) are also in train"
+        + (" and left out of validation\n" if left_out else ", so validation looks better than it is\n")
+        + listing([f"{copy.test_id} (validation) is {copy.train_id} (train)" for copy in divided.copies])
+    )
 
 
 def _decide(found: tuple[object, ...], refuse: bool, error: Callable[[], DataError], notice: Callable[[], str]) -> None:

@@ -61,7 +61,7 @@ def view_to_pixel(size: tuple[int, int], draw: Draw, preprocessing: Preprocessin
         maps.append(homography.shearing(draw.shear, centre))
     if draw.flip:
         maps.append(homography.mirroring(width))
-    maps.append(crop_to_pixel(*draw.crop_corner(size, preprocessing.crop), preprocessing))
+    maps.append(crop_to_pixel(*draw.crop_square(size, preprocessing.crop), preprocessing))
     return homography.compose(*reversed(maps))
 
 

@@ -49,8 +49,8 @@ def step_by_step(sample: Sample, draw: Draw, preprocessing: Preprocessing, augme
         }
     if draw.flip:
         carried = {name: _flipped(item) for name, item in carried.items()}
-    left, top = draw.crop_corner(size, preprocessing.crop)
-    side, new = preprocessing.crop, [preprocessing.size] * 2
+    left, top, side = draw.crop_square(size, preprocessing.crop)
+    new = [preprocessing.size] * 2
     carried = {name: F.crop(item, top, left, side, side) for name, item in carried.items()}
     carried = {name: F.resize(item, new, interpolation=_mode(item), antialias=True) for name, item in carried.items()}
     image = F.to_dtype(carried["image"], torch.float32, scale=True)

@@ -73,7 +73,8 @@ def _pass(tapped: TappedBackbone, loader: DataLoader[Sample], bench: Bench, befo
 
 
 def _held_out(bench: Bench, ids: tuple[str, ...]) -> Bool[Tensor, " images"]:
-    taken = {entry.id for entry in take(bench.data.train, _HELD_OUT, bench.settings.seed, "weight decay").taken}
+    data, seed = bench.data, bench.settings.seed
+    taken = {entry.id for entry in take(data.train, _HELD_OUT, seed, "weight decay", data.split_rule).taken}
     return torch.tensor([id_ in taken for id_ in ids], device=bench.device)
 
 

@@ -12,10 +12,17 @@ from pixpnet.model.backbone import Backbone, FieldWarning
 from pixpnet.model.network import PixPNet
 from pixpnet.model.weights import WeightsError, load_weights
 from pixpnet.recipe import Architecture
+from pixpnet.windows import Windows
 
 
 def build_backbone(
-    name: str, at: str, weights: str | None, size: int, seed: int, edits: Sequence[str] = ()
+    name: str,
+    at: str,
+    weights: str | None,
+    size: int,
+    seed: int,
+    edits: Sequence[str] = (),
+    windows: Windows | None = None,
 ) -> Backbone:
     """A backbone from the zoo, with its weights, edited and cut.
 
@@ -26,6 +33,7 @@ def build_backbone(
         size: side of the images.
         seed: of random weights.
         edits: changes of the network that has those weights, see `apply_edits`.
+        windows: run it on windows of the image.
 
     Raises:
         WeightsError: if it was not said which weights, or the file does not fit.
@@ -40,17 +48,17 @@ def build_backbone(
         torch.manual_seed(seed)
         network = zoo.download(name) if weights == "imagenet" else zoo.build(name)
         if weights in (None, "none", "imagenet"):
-            return Backbone(network, at, (size, size), edits)
+            return Backbone(network, at, (size, size), edits, windows)
         # A file fits the network as it was, up to the cut; with edits, the field is not yet the one to warn about.
         with warnings.catch_warnings():
             if edits:
                 warnings.simplefilter("ignore", FieldWarning)
-            unedited = Backbone(network, at, (size, size))
+            unedited = Backbone(network, at, (size, size), (), windows)
         load_weights(unedited.network, Path(weights).expanduser())
         if not edits:
             return unedited
         network.load_state_dict(unedited.network.state_dict(), strict=False)
-        return Backbone(network, at, (size, size), edits)
+        return Backbone(network, at, (size, size), edits, windows)
 
 
 def build_model(

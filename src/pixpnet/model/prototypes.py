@@ -7,6 +7,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from pixpnet.model.distances import DISTANCES
+from pixpnet.model.pooling import Pooled, pool_distinct, pool_nearest
 from pixpnet.model.similarities import SIMILARITIES, Similarity
 from pixpnet.recipe import Architecture
 
@@ -16,8 +17,9 @@ class Matches:
     """How a batch of images compares with every prototype.
 
     Attributes:
-        scores: similarity of each prototype to its nearest patch.
-        distances: distance of each prototype to its nearest patch.
+        scores: similarity of each prototype to the patch that speaks for it (`pooling`): its nearest one, or, with
+            distinct pooling, the one that it got when its class shared out the patches.
+        distances: distance of each prototype to that patch.
         best: where that patch is: the number of its cell, row by row.
         distance_maps: distance of each prototype to every patch; a patch is named by its top left cell.
         similarity: from distances to similarities.
@@ -38,7 +40,7 @@ class Matches:
 
     @property
     def best_cells(self) -> Int64[Tensor, "batch protos 2"]:
-        """Row and column of each prototype's nearest patch."""
+        """Row and column of the patch that speaks for each prototype."""
         cols = self.distance_maps.shape[-1]
         return torch.stack([self.best // cols, self.best % cols], dim=-1)
 
@@ -60,14 +62,23 @@ class PrototypeLayer(nn.Module):
         self.distance = DISTANCES[architecture.distance]
         self.similarity = SIMILARITIES[architecture.similarity]
         self.epsilon = architecture.epsilon
+        self.pooling = architecture.pooling
+        self.per_class = architecture.prototypes_per_class
+        self.separation = architecture.separation
 
     def forward(self, embeddings: Float[Tensor, "batch dim rows cols"]) -> Matches:
         """Compares every patch with every prototype, in float32 or better whatever the precision around it."""
         maps = self.distance_maps(embeddings)
         # Both similarities fall with the distance: the similarity of the smallest distance is the largest one.
-        distances, best = maps.flatten(2).min(dim=-1)
+        distances, best = self.pool(maps)
         scores = self.similarity(distances, self.epsilon)
         return Matches(scores, distances, best, maps, self.similarity, self.epsilon)
+
+    def pool(self, maps: Float[Tensor, "batch protos rows cols"]) -> Pooled:
+        """Which patch speaks for each prototype, and how far it is."""
+        if self.pooling == "distinct":
+            return pool_distinct(maps, self.per_class, self.separation)
+        return pool_nearest(maps)
 
     def distance_maps(
         self, embeddings: Float[Tensor, "batch dim rows cols"]

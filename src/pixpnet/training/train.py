@@ -157,6 +157,7 @@ def open_run_data(config: RunConfig, progress: Progress | None = None) -> DataSe
     options = DataOptions(
         seed=config.seed,
         validation_fraction=config.validation_fraction,
+        split_rule=config.split_rule,
         on_bad=config.on_bad,
         crop_to_box=config.crop_to_box,
         birds=DrawnBirds(train=config.birds),
@@ -203,8 +204,8 @@ def _refuse_more_than_memory(config: RunConfig, data: DataSet, size: int) -> Non
     for tensors, (floats, options) in needed.items():
         if 4 * floats > memory:
             raise RunError(
-                f"{tensors} would take {4 * floats / 2**30:.0f} GiB, and this machine has {memory / 2**30:.0f}: choose a "
-                f"smaller {options}"
+                f"{tensors} would take {4 * floats / 2**30:.0f} GiB, and this machine has {memory / 2**30:.0f}: choose "
+                f"a smaller {options}"
             )
 
 

@@ -3,7 +3,7 @@
 Decoders fill up what is missing with middle grey and go on: what libjpeg has to say about corrupt data goes to nobody.
 So the file is asked in another way, by decoding it once more with more rows than it has and without its last few bytes,
 each block of 8 x 8 to one pixel, which costs little. The filling must then begin in the last unit of the picture (a
-unit, or MCU, is the smallest piece that is coded). Where it begins behind it, the decoder lost its way and had data left.
+unit, or MCU, is the smallest piece that is coded). Where it begins behind it, the decoder lost its way.
 
 Where it begins before it, data may be missing, or the last units are so plain that they take no more than those bytes.
 That is told apart by writing other bits behind all of the data: they change the decoded picture exactly if the decoder

@@ -206,16 +206,41 @@ def test_opening_without_a_reason_or_without_images_is_refused(tmp_path: Path, s
         pool.test.open([].append, " ")
 
 
-def test_mean_and_std_are_those_of_all_training_pixels(tmp_path: Path, save_noise: SaveNoise) -> None:
+def test_mean_and_std_are_those_of_the_training_images_each_with_the_same_weight(
+    tmp_path: Path, save_noise: SaveNoise
+) -> None:
     pixels = []
     for number, size in enumerate([(20, 30), (50, 10), (7, 7)]):
         path = save_noise(tmp_path / "train" / "jay" / f"{number}.png", number, size)
         pixels.append(np.asarray(Image.open(path)).reshape(-1, 3) / 255)
     save_noise(tmp_path / "test" / "jay" / "0.png", 99)  # must not count
     data = open_data(f"folder:{tmp_path}")
-    together = np.concatenate(pixels)
-    np.testing.assert_allclose(data.preprocessing.mean, together.mean(axis=0), rtol=1e-12)
-    np.testing.assert_allclose(data.preprocessing.std, together.std(axis=0), rtol=1e-10)
+    mean = np.mean([one.mean(axis=0) for one in pixels], axis=0)
+    square = np.mean([(one**2).mean(axis=0) for one in pixels], axis=0)
+    np.testing.assert_allclose(data.preprocessing.mean, mean, rtol=1e-12)
+    np.testing.assert_allclose(data.preprocessing.std, np.sqrt(square - mean**2), rtol=1e-10)
+
+
+def test_one_huge_picture_counts_like_any_other(tmp_path: Path) -> None:
+    """Nine black and white ones and a grey one of 600 times their pixels: by pixels the std would be next to 0."""
+    for number in range(9):
+        pixels = np.zeros((20, 20, 3), dtype=np.uint8)
+        pixels[:, 10 - (number == 0) :] = 255
+        pixels[0, number] = 9  # no two alike
+        (tmp_path / "train" / "jay").mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).save(tmp_path / "train" / "jay" / f"{number}.png")
+    Image.new("RGB", (600, 400), (128, 128, 128)).save(tmp_path / "train" / "jay" / "huge.png")
+    data = open_data(f"folder:{tmp_path}", DataOptions(test_fraction=0))
+    assert all(0.44 < std < 0.5 for std in data.preprocessing.std)
+
+
+def test_images_of_one_value_have_no_spread_whatever_their_sizes(tmp_path: Path) -> None:
+    """So that a data set that cannot be normalised is found."""
+    for number, size in enumerate([(7, 9), (20, 30), (11, 13)]):
+        (tmp_path / "train" / "jay").mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", size, (77, 78, 79)).save(tmp_path / "train" / "jay" / f"{number}.png")
+    with pytest.raises(ValueError, match=r"std must be positive, got \(0\.0, 0\.0, 0\.0\)"):
+        open_data(f"folder:{tmp_path}", DataOptions(test_fraction=0))
 
 
 def test_files_are_read_once_and_again_when_they_change(jays_and_wrens: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,6 +59,7 @@ class Catalogue:
         problems: what was found wrong while listing; the entries are without it.
         ignored: files that are not images by their name, not listed.
         root: the folder, None for drawn images.
+        class_folders: what the classes are called on the disk, where that is something else.
     """
 
     name: str
@@ -74,3 +75,4 @@ class Catalogue:
     problems: Sequence[Problem] = field(default=())
     ignored: Sequence[str] = field(default=())
     root: Path | None = None
+    class_folders: tuple[str, ...] = ()

@@ -84,6 +84,7 @@ def cub_catalogue(root: Path, crop_to_box: bool = False) -> Catalogue:
         decided=frozenset({"train", "test"}),
         problems=tuple(problems),
         root=root,
+        class_folders=tuple(classes[number] for number in sorted(classes)),
     )
 
 

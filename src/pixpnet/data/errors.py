@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pixpnet.class_names import printable
+
 _SHOWN = 20
 
 
@@ -79,7 +81,7 @@ def listing(lines: Sequence[str]) -> str:
       a
       b
     """
-    shown = [f"  {line}" for line in lines[:_SHOWN]]
+    shown = [f"  {printable(line)}" for line in lines[:_SHOWN]]
     if len(lines) > _SHOWN:
         shown.append(f"  ... and {len(lines) - _SHOWN} more")
     return "\n".join(shown)

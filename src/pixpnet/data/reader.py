@@ -24,10 +24,12 @@ class FileReader:
     Attributes:
         upright: turn images as their EXIF orientation asks; see `read_image`.
         crop_to_box: show only the object's box; `to_source` still leads to the whole file.
+        strict: look whether files are whole; see `read_image`.
     """
 
     upright: bool = True
     crop_to_box: bool = False
+    strict: bool = False
 
     def __call__(self, entry: Entry) -> Sample:
         """Reads an entry; see `pixpnet.data.catalogue.Reader`."""
@@ -39,7 +41,7 @@ class FileReader:
             raise ImageError(str(error)) from error
         except OSError:
             pass  # the reading says what is wrong
-        pixels = read_image(entry.path, self.upright)
+        pixels = read_image(entry.path, self.upright, self.strict)
         sample = source_sample(pixels, entry.label, entry.id, entry.annotation, masks=None)
         return _cropped_to_box(sample, pixels) if self.crop_to_box else sample
 
@@ -51,7 +53,7 @@ def read_sample(path: Path | str) -> Sample:
         ImageError: with the reason, if it cannot be read.
     """
     path = Path(path)
-    return FileReader()(Entry(path.name, UNKNOWN, "test", path))
+    return FileReader(strict=True)(Entry(path.name, UNKNOWN, "test", path))
 
 
 @dataclass

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pixpnet.class_names import fault_of
 from pixpnet.data import cars, imagenette
 from pixpnet.data.cars import cars_catalogue
 from pixpnet.data.catalogue import Catalogue
@@ -84,8 +85,16 @@ def same_place(one: str, two: str) -> bool:
 
 
 def catalogue_of(spec: DataSpec, options: DataOptions) -> Catalogue:
-    """Lists a data set without looking into its images."""
-    return _without_twins(KINDS[spec.kind](spec.path, options))
+    """Lists a data set without looking into its images.
+
+    Raises:
+        DataError: if it is none, or a class has a name that no model may have (`pixpnet.class_names`).
+    """
+    catalogue = _without_twins(KINDS[spec.kind](spec.path, options))
+    fault = fault_of(catalogue.class_names, catalogue.class_folders)
+    if fault is not None:
+        raise DataError(f"{catalogue.name}: {fault}")
+    return catalogue
 
 
 def _without_twins(catalogue: Catalogue) -> Catalogue:

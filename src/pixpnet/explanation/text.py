@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from pixpnet.box import Box, hull
+from pixpnet.class_names import printable
 from pixpnet.explanation.contrast import Contrast
 from pixpnet.explanation.record import ClassExplanation, Explanation, Proof, Sight, Term
 from pixpnet.fields.table import percent
@@ -26,15 +27,6 @@ def text_of(explanation: Explanation) -> str:
     for sentence in (*_notes(explanation, terms), sight_text(explanation.sight)):
         lines += _wrapped(sentence)
     return "\n".join(lines)
-
-
-def printable(text: str) -> str:
-    """Without what a terminal would obey: names of files and classes come from others.
-
-    >>> printable("jay" + chr(27) + "[2J")
-    'jay?[2J'
-    """
-    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def place(region: Sequence[Box]) -> str:

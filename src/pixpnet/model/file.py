@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from pixpnet import zoo
+from pixpnet import class_names, zoo
 from pixpnet.config import is_own_code
 from pixpnet.data import Preprocessing
 from pixpnet.manifest import Manifest
@@ -76,10 +76,14 @@ def save_model(model: PixPNet, path: Path) -> None:
     """Writes a model to a file, which is there whole or not at all.
 
     Raises:
-        ValueError: if it was not said by which name its backbone can be built again.
+        ValueError: if it was not said by which name its backbone can be built again, or a class has a name that no file
+            may have (`pixpnet.class_names`).
     """
     if not model.backbone_name:
         raise ValueError("to save it, a model needs backbone_name: the name by which zoo.build makes its backbone")
+    fault = class_names.fault_of(model.class_names)
+    if fault is not None:
+        raise ValueError(f"the model cannot be saved: {fault}")
     card = Card(
         FORMAT,
         model.backbone_name,
@@ -173,8 +177,9 @@ def read_card(metadata: dict[str, str], file: Path) -> Card:
         raise ModelFileError(
             f"{file} is for images of {card.preprocessing.size} pixels a side; files are read up to {_LARGEST_SIDE}"
         )
-    if len(set(card.class_names)) < len(card.class_names) or not all(map(str.isprintable, card.class_names)):
-        raise ModelFileError(f"the card in {file} is damaged: its class names are not all different and printable")
+    fault = class_names.fault_of(card.class_names)
+    if fault is not None:
+        raise ModelFileError(f"the card in {file} is damaged: {fault}")
     _check_origins(card, file)
     return card
 
@@ -184,8 +189,8 @@ def prototypes_listing(model: PixPNet) -> str:
     return json.dumps(_listing(model.class_names, model.origins or ()), indent=1)
 
 
-def _listing(class_names: tuple[str, ...], origins: tuple[Origin, ...]) -> list[dict[str, object]]:
-    return [{"class": class_names[origin.label], **to_plain(origin)} for origin in origins]
+def _listing(names: tuple[str, ...], origins: tuple[Origin, ...]) -> list[dict[str, object]]:
+    return [{"class": names[origin.label], **to_plain(origin)} for origin in origins]
 
 
 def _with_metadata(content: bytes, metadata: Mapping[str, str]) -> bytes:

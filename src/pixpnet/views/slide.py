@@ -17,7 +17,7 @@ from matplotlib.path import Path
 from matplotlib.text import Text
 
 from pixpnet.box import Box
-from pixpnet.explanation.text import printable
+from pixpnet.class_names import printable
 from pixpnet.views.colours import GRID, INK, ON_REGIONS, REGIONS
 from pixpnet.views.outline import rings
 

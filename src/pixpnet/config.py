@@ -142,7 +142,7 @@ class RunConfig:
     @property
     def recipe(self) -> Recipe:
         """The part that says what is built and how it is trained."""
-        return Recipe(self.architecture, self.losses, self.optimisation, self.replacement)
+        return Recipe(self.architecture, self.losses, self.optimisation, self.replacement, self.frame)
 
 
 def config_text(config: RunConfig) -> str:

@@ -7,7 +7,7 @@ the training loop stays as it is.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pixpnet.records import ADDED_LATER, refuse_above
@@ -177,6 +177,13 @@ class Replacement:
 class Recipe:
     """A member of the family.
 
+    Attributes:
+        architecture: what stands behind the backbone.
+        losses: what is added to the cross-entropy.
+        optimisation: how it learns.
+        replacement: when and how prototypes become training patches.
+        frame: how a picture becomes a square (`Preprocessing.frame`); None for what suits the data set.
+
     >>> Recipe().architecture.dim, Recipe().losses.cluster_weight
     (192, 0.0)
     """
@@ -185,6 +192,7 @@ class Recipe:
     losses: Losses = field(default_factory=Losses)
     optimisation: Optimisation = field(default_factory=Optimisation)
     replacement: Replacement = field(default_factory=Replacement)
+    frame: Literal["crop", "stretch", "pad"] | None = None
 
     def __post_init__(self) -> None:
         if self.optimisation.frozen and self.optimisation.pretraining_epochs:
@@ -218,13 +226,14 @@ def _positive(record: object, *names: str) -> None:
             raise ValueError(f"{name} is above 0, got {value}")
 
 
-PIXPNET = Recipe(replacement=Replacement(assignment="nearest_first"))
+PIXPNET = Recipe(replacement=Replacement(assignment="nearest_first"), frame="crop")
 
 PROTOPNET = Recipe(
     Architecture(dim=128, distance="squared_l2", similarity="original", epsilon=1e-4, head="linear", add_on="kaiming"),
     Losses(cluster_weight=0.8, separation_weight=0.08, off_class_l1=1e-4),
     Optimisation(epochs=50, batch_size=80, schedule="steps"),
     Replacement(start=10, every=10, unique="none", assignment="nearest_first", head_epochs=20),
+    frame="crop",
 )
 
 # For a laptop and a few hundred images, with a backbone that was trained before. Each cell is normalised by itself, so
@@ -248,4 +257,32 @@ SCRATCH = Recipe(
     Replacement(start=5, every=3),
 )
 
-RECIPES: Mapping[str, Recipe] = {"laptop": LAPTOP, "scratch": SCRATCH, "pixpnet": PIXPNET, "protopnet": PROTOPNET}
+# For a backbone with good weights that stays as it is, best on windows: its features are computed once for a few views
+# of each image and kept, so that an epoch takes seconds. The whole picture is shown. Each prototype of a class has a
+# place of its own in an image. Few images, seen again and again in the same views, would be learnt by heart: half of
+# the channels are left out at a time (docs/decisions/windows.md has the measurements).
+FROZEN = Recipe(
+    Architecture(cells="normalised", pooling="distinct", channel_dropout=0.5),
+    Losses(cluster_weight=0.8, separation_weight=0.08),
+    Optimisation(epochs=16, warm_up_epochs=0, batch_size=32, views=4, rise=1.0, frozen="all"),
+    Replacement(start=8, every=1),
+    frame="stretch",
+)
+
+# The same, and the last stage before the cut learns too, on kept features of what lies before it.
+TAIL = replace(
+    FROZEN,
+    optimisation=replace(
+        FROZEN.optimisation, epochs=12, warm_up_epochs=2, frozen="all_but_last", frozen_statistics=True
+    ),
+    replacement=Replacement(start=6, every=1),
+)
+
+RECIPES: Mapping[str, Recipe] = {
+    "laptop": LAPTOP,
+    "scratch": SCRATCH,
+    "pixpnet": PIXPNET,
+    "protopnet": PROTOPNET,
+    "frozen": FROZEN,
+    "tail": TAIL,
+}

@@ -47,8 +47,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         action=_ConfigOrRecipe,
         metavar="FILE|NAME",
         help="a configuration file, or the name of a recipe: laptop (a few hundred images, minutes to an hour; the "
-        "default for a backbone with weights), scratch (the default for random weights), pixpnet (the paper's) or "
-        "protopnet. All other options change it",
+        "default for a backbone with weights), scratch (the default for random weights), frozen (the backbone stays as "
+        "it is and its features are kept: minutes, then seconds for another seed; best with --window), tail (its last "
+        "stage learns too), pixpnet (the paper's) or protopnet. All other options change it",
     )
     parser.add_argument(
         "--own_code",
@@ -72,7 +73,10 @@ def complete(words: Sequence[str]) -> Sequence[str]:
     ['--recipe', 'pixpnet', '--seed', '7']
     >>> complete(["--backbone", "my.module:build"])[-1]
     '--own_code'
+    >>> complete(["--recipe", "frozen", "--window-stride", "40"])[2:]
+    ['--window_stride', '40']
     """
+    words = [_with_underscores(word) for word in words]
     first: list[str] = []
     rest: list[str] = []
     values = {"--weights": "none", "--backbone": ""}
@@ -137,6 +141,14 @@ def _refuse_foreign(record: Any, values: object, where: str) -> None:
             _refuse_foreign(kinds[name], value, f"{where}: {name}")
         elif isinstance(value, dict):
             raise ValueError(f"{where}: {name} has no options of its own")
+
+
+def _with_underscores(word: str) -> str:
+    """An option may be written with hyphens."""
+    option, equals, value = word.partition("=")
+    if not option.startswith("--"):
+        return word
+    return f"--{option[2:].replace('-', '_')}{equals}{value}"
 
 
 def run(args: Namespace) -> int:

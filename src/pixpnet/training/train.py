@@ -41,6 +41,8 @@ from pixpnet.training.run_data import open_data_to_resume, open_run_data
 from pixpnet.training.watching import Nobody, Watcher
 
 _CACHE_BYTES = 2**31
+# A picture that is shown whole has no room to move in; the paper's crop, 384 of 510 pixels, has this much.
+_ZOOM = 4 / 3
 _VERIFIED_PIXELS = 8  # the four corners, the centre and three random ones
 # So many processes may share a smaller machine, to try it out.
 _FEW_CORES = 8
@@ -167,6 +169,8 @@ def _prepare(config: RunConfig, data: DataSet, out: Path, watcher: Watcher) -> F
     preprocessing = preprocessing_of(config, data)
     how = config.optimisation
     augmentation = data.augmentation if how.views is None else replace(data.augmentation, factor=how.views)
+    if preprocessing.frame != data.preprocessing.frame and preprocessing.frame != "crop":
+        augmentation = replace(augmentation, max_zoom=_ZOOM)
     if not data.val:
         raise RunError(
             f"{data.name} has too few images for a validation split, and the model is chosen on it: add images, or "

@@ -6,7 +6,7 @@ from pixpnet.training.judging import Interval, Judgement, judge
 from pixpnet.training.replacement import replace_prototypes
 from pixpnet.training.run import LogLine, OpeningLine, Run, RunError
 from pixpnet.training.run_data import open_data_of, open_run_data
-from pixpnet.training.train import Metrics, resume, train
+from pixpnet.training.train import Metrics, resume, train, train_on
 from pixpnet.training.watching import Nobody, Watcher
 
 __all__ = [
@@ -26,4 +26,5 @@ __all__ = [
     "replace_prototypes",
     "resume",
     "train",
+    "train_on",
 ]

@@ -114,7 +114,11 @@ def train(
     _refuse_code(config, own_code)
     if _leads():
         Run.refuse_if_used(out)  # before any work is done
-    data = open_run_data(config, progress)
+    return train_on(open_run_data(config, progress), config, out, watcher)
+
+
+def train_on(data: DataSet, config: RunConfig, out: Path, watcher: Watcher | None = None) -> Metrics | None:
+    """Like `train`, on a data set that is open already: one that was put together otherwise, or split into folds."""
     fitting = _prepare(config, data, out, watcher or Nobody())
     if _leads():
         _verify_fields(fitting, config)

@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo test test-slow browser check bench format clean
+.PHONY: help install demo quick test test-slow browser check bench format clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 20
@@ -26,6 +26,19 @@ check: $(STAMP)  ## format, lint, types and the import contract, without the tes
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# What breaks most often, and says so fastest: rules between rooms, settings and files, parts, and one short training of
+# each member of the family with everything that is done with a run.
+QUICK := tests/test_rooms.py tests/test_settings.py tests/test_config.py tests/test_records.py tests/test_package.py \
+  tests/parts tests/members/test_contract.py tests/members/test_presets.py tests/training/test_schedule.py tests/model/test_network.py tests/model/test_file.py \
+  tests/explanation/test_record.py src/pixpnet/parts src/pixpnet/members src/pixpnet/family.py src/pixpnet/config.py \
+  src/pixpnet/commands/train_options.py
+
+quick: $(STAMP)  ## a short loop while you work: format, lint, and tests that catch most mistakes, in about a minute
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+	OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=few $(BIN)/python -m pytest -n 2 --dist worksteal -k 'not stage2 and not interrupted and not two_processes' $(QUICK)
 
 test: check  ## everything that must hold before a change lands
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal

@@ -29,8 +29,8 @@ from pixpnet.box import Box
 from pixpnet.data import Preprocessing, Sample, preprocess
 from pixpnet.data.sample import NO_ANNOTATION, source_sample
 from pixpnet.explanation import Explanation, explain, prove
+from pixpnet.members.pixpnet import Architecture
 from pixpnet.model import Backbone, FieldWarning, Origin, PixPNet, picture_name
-from pixpnet.recipe import Architecture
 
 LIMIT = 1.2
 CLASSES = 12

@@ -23,8 +23,8 @@ import torch
 from pixpnet import zoo
 from pixpnet.data import Preprocessing
 from pixpnet.mapping import MAPPINGS, scene
+from pixpnet.members.pixpnet import Architecture
 from pixpnet.model import Backbone, PixPNet
-from pixpnet.recipe import Architecture
 from side_by_side import ratios
 
 SIZE = 224

@@ -23,11 +23,11 @@ import torch
 
 from pixpnet import zoo
 from pixpnet.data import Preprocessing
+from pixpnet.members.pixpnet import Architecture
 from pixpnet.metrics.ordering.full import full_distance_maps
 from pixpnet.metrics.ordering.incremental import incremental_distance_maps
 from pixpnet.metrics.ordering.plan import Plan, plan
 from pixpnet.model import Backbone, PixPNet
-from pixpnet.recipe import Architecture
 
 WANTED = {("vgg11", "maxpool4"): 20.0, ("vgg16", "maxpool4"): 12.0}
 NETWORKS = [("vgg11", "maxpool4", 224), ("vgg16", "maxpool4", 224), ("resnet18", "layer2", 224), ("small-61", "", 96)]
@@ -73,7 +73,7 @@ def incremental_step(
 ) -> tuple[float, float]:
     """Time of a step from the beginning, the middle and the end of an order, and the largest relative error."""
     taken, largest = [], 0.0
-    similarity, epsilon = model.prototype_layer.similarity, model.prototype_layer.epsilon
+    similarity = model.grids[0].comparison.similarity
     for first in (0, (len(order) - count) // 2, len(order) - count):
         before = start.flatten(1).clone()
         before[:, order[:first]] = image.flatten(1)[:, order[:first]]
@@ -84,7 +84,7 @@ def incremental_step(
         stepping = seconds(lambda: found.extend(walk))  # noqa: B023
         taken.append(stepping / count + preparing / len(order))
         (expected,) = full_distance_maps(model, start, image, order, PROTOTYPE, torch.tensor([first + count]))
-        is_, should = (similarity(maps.double(), epsilon) for maps in (found[-1][-1:], expected))
+        is_, should = (similarity(maps.double()) for maps in (found[-1][-1:], expected))
         largest = max(largest, float(((is_ - should) / should).abs().max()))
     return sum(taken) / len(taken), largest
 
@@ -102,8 +102,8 @@ def whole_curve(steps: int) -> int:
     fast = seconds(lambda: exact.extend(incremental_distance_maps(model, prepared, start, image, order, PROTOTYPE)))
     rest = torch.cat([order, orders(size)["one hot spot"][steps:]])
     slow = seconds(lambda: full.extend(full_distance_maps(model, start, image, rest, PROTOTYPE, moments)))
-    similarity, epsilon = model.prototype_layer.similarity, model.prototype_layer.epsilon
-    is_, should = (similarity(torch.cat(maps).double(), epsilon) for maps in (exact, full))
+    similarity = model.grids[0].comparison.similarity
+    is_, should = (similarity(torch.cat(maps).double()) for maps in (exact, full))
     largest = float(((is_ - should) / should).abs().max())
     print(f"{name}: {len(order)} steps, {slow:.1f} s / {fast:.1f} s = {slow / fast:.1f}, largest error {largest:.0e}")
     return 0 if largest < 1e-5 else 1

@@ -27,8 +27,8 @@ from pixpnet import zoo
 from pixpnet.data import Preprocessing
 from pixpnet.mapping.relevance import prp
 from pixpnet.mapping.scene import scene
+from pixpnet.members.pixpnet import Architecture
 from pixpnet.model import Backbone, PixPNet
-from pixpnet.recipe import Architecture
 from side_by_side import ratios
 
 SIZE, LIMIT = 224, 6.0

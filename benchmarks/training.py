@@ -22,15 +22,21 @@ from torch import nn
 from pixpnet import zoo
 from pixpnet.data import Batch, Entry, Preprocessing
 from pixpnet.goldilocks.pooled import PooledLinear
+from pixpnet.members.pixpnet import PRESETS, Architecture
 from pixpnet.model import Backbone, PixPNet
-from pixpnet.recipe import RECIPES, Architecture, Replacement
+from pixpnet.parts.losses import LossTerm, Step, cluster, loss_of, separation
+from pixpnet.settings import Replacement
 from pixpnet.training import judge, replace_prototypes
-from pixpnet.training.losses import loss_of
+from pixpnet.training.usual import CROSS_ENTROPY
 from side_by_side import ratios
 
 STEP_LIMIT, REPLACEMENT_LIMIT = 1.03, 1.05
-LOSSES, LAPTOP = RECIPES["laptop"].losses, RECIPES["laptop"].architecture
-PLAIN = RECIPES["pixpnet"].architecture
+LAPTOP, PLAIN = PRESETS["laptop"].architecture, PRESETS["paper"].architecture
+LOSSES = (
+    CROSS_ENTROPY,
+    LossTerm("cluster", PRESETS["laptop"].losses.cluster_weight, cluster),
+    LossTerm("separation", PRESETS["laptop"].losses.separation_weight, separation),
+)
 
 
 def backbone(size: int) -> Backbone:
@@ -53,7 +59,9 @@ def stepper(model: nn.Module, batch: int, size: int, classes: int) -> Callable[[
 
     def step() -> None:
         if isinstance(model, PixPNet):
-            loss = loss_of(model, model(images), labels, LOSSES).total
+            embeddings = model.embed(images)
+            output = model.compare(embeddings)
+            loss = loss_of(Step(output.logits, labels, model.parts, output.matches, embeddings), LOSSES).total
         else:
             loss = nn.functional.cross_entropy(model(images).logits, labels)
         optimiser.zero_grad(set_to_none=True)

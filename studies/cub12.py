@@ -20,10 +20,10 @@ import torch
 
 from pixpnet.config import RunConfig, TrainerOptions
 from pixpnet.data import Loading, plain_loader, record_in, training_loader
+from pixpnet.family import DEFAULT, MEMBERS, member_named
 from pixpnet.goldilocks.finetune import fit_pooled
 from pixpnet.goldilocks.pooled import PooledLinear
 from pixpnet.model.build import build_backbone
-from pixpnet.recipe import RECIPES
 from pixpnet.training import Judgement, LogLine, Nobody, judge, open_run_data, train
 
 
@@ -66,7 +66,8 @@ def main() -> int:
     parser.add_argument("--weights", required=True)
     parser.add_argument("--size", type=int, default=224)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--recipe", choices=RECIPES, default="laptop")
+    parser.add_argument("--member", choices=MEMBERS, default=DEFAULT)
+    parser.add_argument("--preset", default="laptop")
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--views", type=int)
     parser.add_argument("--batch", type=int)
@@ -78,9 +79,9 @@ def main() -> int:
     parser.add_argument("--no-test", action="store_true", help="judge on validation")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
-    recipe = RECIPES[args.recipe]
+    preset = member_named(args.member).preset(args.preset)
     given = {"epochs": args.epochs, "views": args.views, "batch_size": args.batch, "backbone_rate": args.backbone_rate}
-    how = replace(recipe.optimisation, **{name: value for name, value in given.items() if value is not None})
+    how = replace(preset.optimisation, **{name: value for name, value in given.items() if value is not None})
     args.out.mkdir(parents=True, exist_ok=True)
     rows = []
     for seed in args.seeds:
@@ -92,16 +93,15 @@ def main() -> int:
             size=args.size,
             seed=seed,
             judge_on_test=not args.no_test,
-            architecture=recipe.architecture,
-            losses=recipe.losses,
-            optimisation=how,
-            replacement=recipe.replacement,
+            member=args.member,
+            settings=replace(preset, optimisation=how),
             trainer=TrainerOptions(accelerator="cpu", precision=args.precision),
         )
         row: dict[str, object] = {"cut": f"{args.backbone}@{args.at}", "size": args.size, "seed": seed}
         if args.only != "linear":
             start = time.monotonic()
-            metrics = train(config, args.out / f"{args.backbone}-{args.at}-{args.size}-{args.recipe}-{seed}", Lines())
+            named = f"{args.backbone}-{args.at}-{args.size}-{args.member}-{args.preset}-{seed}"
+            metrics = train(config, args.out / named, Lines())
             assert metrics is not None
             after, before = (
                 (metrics.validation, metrics.validation_before)

@@ -22,6 +22,7 @@ from pixpnet.config import read_config
 from pixpnet.data import DataSet, open_data
 from pixpnet.data.loader import PlainSamples
 from pixpnet.mapping import MAPPINGS
+from pixpnet.members.pixpnet import PRESETS
 from pixpnet.metrics.ordering import (
     Curve,
     PairResult,
@@ -33,7 +34,6 @@ from pixpnet.metrics.ordering import (
 from pixpnet.metrics.ordering.spacing import stepped_curve
 from pixpnet.model import PixPNet
 from pixpnet.model.build import build_backbone, build_model
-from pixpnet.recipe import RECIPES
 from pixpnet.training import open_run_data
 
 SPACINGS = [
@@ -70,7 +70,7 @@ def untrained(arguments: argparse.Namespace, data: DataSet) -> PixPNet:
     """A backbone with weights, and patches of random training images as prototypes."""
     size = data.preprocessing.size
     backbone = build_backbone(arguments.backbone, arguments.at, arguments.weights, size, arguments.seed)
-    how = RECIPES["laptop"].architecture
+    how = PRESETS["laptop"].architecture
     model = build_model(backbone, arguments.backbone, how, data.class_names, data.preprocessing, arguments.seed).eval()
     train = PlainSamples(data.train, data.reader, model.preprocessing)
     generator = torch.Generator().manual_seed(0)
@@ -79,7 +79,8 @@ def untrained(arguments: argparse.Namespace, data: DataSet) -> PixPNet:
         for prototype in model.prototypes_of(label).tolist():
             image = train[own[int(torch.randint(len(own), (), generator=generator))]].image
             with torch.no_grad():
-                cells = model.embed(image.as_subclass(torch.Tensor)[None])[0].flatten(1)
+                (embeddings,) = model.embed(image.as_subclass(torch.Tensor)[None])
+                cells = embeddings[0].flatten(1)
                 chosen = int(torch.randint(cells.shape[1], (), generator=generator))
                 model.prototypes[prototype] = cells[:, chosen, None, None]
     return model

@@ -25,7 +25,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pixpnet.model.similarities import original, reformulated
+from pixpnet.parts.similarities import original, reformulated
 
 EPSILON = 1e-6  # the paper's, App. E
 DIGITS = 60

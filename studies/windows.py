@@ -7,7 +7,7 @@ A setting is SIZE:WINDOW:STRIDE:FROM (FROM may be empty: windows of the image it
 mean share of the image that a cell sees, what a forward pass costs in passes of the same backbone, to the same layer,
 on one image of 224 x 224 (CPU time, side by side), and the accuracy after replacement on held-out folds of the training
 images. The last epoch counts, so nothing is chosen by a fold that is judged on; the test split stays closed. Features
-are kept, so a study that was interrupted, or is asked for another fold or recipe, goes on with what is there.
+are kept, so a study that was interrupted, or is asked for another fold or preset, goes on with what is there.
 """
 
 import argparse
@@ -22,8 +22,8 @@ import torch
 
 from pixpnet.config import RunConfig
 from pixpnet.data.splits import folds
+from pixpnet.family import DEFAULT, MEMBERS, member_named
 from pixpnet.model.build import build_backbone
-from pixpnet.recipe import RECIPES
 from pixpnet.training import Nobody, open_run_data, train_on
 from pixpnet.windows import resolve_windows
 
@@ -75,7 +75,8 @@ def main() -> int:
     parser.add_argument("--backbone", default="resnet18")
     parser.add_argument("--at", default="layer4")
     parser.add_argument("--weights", required=True)
-    parser.add_argument("--recipe", choices=RECIPES, default="frozen")
+    parser.add_argument("--member", choices=MEMBERS, default=DEFAULT)
+    parser.add_argument("--preset", default="frozen")
     parser.add_argument("--frame", choices=("crop", "stretch", "pad"))
     parser.add_argument("--views", type=int)
     parser.add_argument("--folds", type=int, default=4)
@@ -90,10 +91,12 @@ def main() -> int:
         weights=args.weights,
         seed=args.seed,
         judge_on_test=False,
-    ).using(RECIPES[args.recipe])
-    base = replace(base, frame=args.frame or base.frame)
+        member=args.member,
+        settings=member_named(args.member).preset(args.preset),
+    )
+    base = base.with_settings(frame=args.frame or base.settings.frame)
     if args.views is not None:
-        base = replace(base, optimisation=replace(base.optimisation, views=args.views))
+        base = base.with_settings(optimisation=replace(base.optimisation, views=args.views))
     results = []
     print(
         "| size | window | stride | from | mean field | passes at 224 | accuracy of folds | mean |\n" + "|---" * 8 + "|"

@@ -14,6 +14,7 @@ from pixpnet.fields.sources import Sources
 _COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
 settings.register_profile("same", derandomize=True, phases=[Phase.explicit, Phase.generate, Phase.shrink], **_COMMON)
 settings.register_profile("wide", max_examples=1000, **_COMMON)
+settings.register_profile("few", settings.get_profile("same"), max_examples=10)  # for `make quick`
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"

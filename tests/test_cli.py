@@ -24,6 +24,9 @@ def run(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str
         ["fields", "--help"],
         ["data", "check", "--help"],
         ["train", "--help"],
+        ["train", "--member", "protopnet", "--help"],
+        ["members"],
+        ["members", "--json"],
         ["evaluate", "--help"],
         ["predict", "--help"],
         ["explain", "--help"],
@@ -160,7 +163,7 @@ def test_the_demo_runs_and_leaves_its_pictures(
     # together.
     real = demo.demo_config(0)
     how = replace(real.optimisation, epochs=1, pretraining_epochs=1)
-    small = replace(real, backbone="small-21", size=32, birds=240, optimisation=how)
+    small = replace(real, backbone="small-21", size=32, birds=240).with_settings(optimisation=how)
     monkeypatch.setattr(demo, "demo_config", lambda seed: small)
     assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
     out = capsys.readouterr().out

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixpnet.config import RunConfig, TrainerOptions, config_text, read_config
-from pixpnet.recipe import RECIPES
+from pixpnet.family import MEMBERS, member_named
+from pixpnet.members.pixpnet import Architecture
 
 
 def read_back(config: RunConfig, folder: Path) -> RunConfig:
@@ -17,12 +18,15 @@ def read_back(config: RunConfig, folder: Path) -> RunConfig:
     return read_config(folder / "config.yaml")
 
 
-@pytest.mark.parametrize("name", sorted(RECIPES))
-def test_every_recipe_comes_back_from_its_file(name: str, tmp_path: Path) -> None:
-    config = RunConfig(data="cub:/data/CUB", backbone="resnet50", at="layer3", weights="w.pth", size=224)
-    config = config.using(RECIPES[name])
+PRESETS = [(name, preset) for name in MEMBERS for preset in member_named(name).presets]
+
+
+@pytest.mark.parametrize(("member", "preset"), PRESETS)
+def test_every_preset_of_every_member_comes_back_from_its_file(member: str, preset: str, tmp_path: Path) -> None:
+    run = {"data": "cub:/data/CUB", "backbone": "resnet50", "at": "layer3", "weights": "w.pth", "size": 224}
+    config = RunConfig.of(member, preset, **run)
     assert read_back(config, tmp_path) == config
-    assert read_back(config, tmp_path).recipe == RECIPES[name]
+    assert read_back(config, tmp_path).settings == member_named(member).presets[preset]
 
 
 # Words that YAML would take for something else, were they not quoted.
@@ -65,8 +69,7 @@ def test_every_configuration_comes_back_from_its_file(
         seed=seed,
         validation_fraction=fraction,
         trainer=TrainerOptions(devices=devices),
-        architecture=replace(RunConfig().architecture, epsilon=epsilon),
-    )
+    ).with_settings(architecture=Architecture(epsilon=epsilon))
     assert read_back(config, tmp_path_factory.mktemp("run")) == config
 
 
@@ -77,17 +80,32 @@ def test_the_file_is_complete_and_readable() -> None:
     assert values["architecture"]["epsilon"] == 1e-6
     assert values["optimisation"]["epochs"] == 20
     assert list(values) == [
-        *("data", "backbone", "at", "edits", "weights", "size", "seed", "workers", "birds", "validation_fraction"),
-        *("split_rule", "on_bad", "crop_to_box", "judge_on_test"),
-        *("architecture", "losses", "optimisation", "replacement", "trainer"),
+        *("member", "data", "backbone", "at", "edits", "window", "window_stride", "window_from", "weights", "size"),
+        *("seed", "workers", "birds", "validation_fraction", "split_rule", "on_bad", "crop_to_box", "judge_on_test"),
+        *("trainer", "architecture", "losses", "optimisation", "replacement", "frame"),
     ]
 
 
-def test_using_a_recipe_changes_the_recipe_only() -> None:
+def test_other_settings_change_nothing_else() -> None:
     config = RunConfig(data="cars:/cars", seed=7, trainer=TrainerOptions(precision="bf16-mixed"))
-    other = config.using(RECIPES["protopnet"])
-    assert other.recipe == RECIPES["protopnet"]
-    assert other.using(config.recipe) == config
+    other = config.with_settings(architecture=Architecture(dim=7))
+    assert other.settings.architecture.dim == 7
+    assert replace(other, settings=config.settings) == config
+
+
+def test_a_file_without_a_member_is_of_an_earlier_version_and_a_pixpnet(tmp_path: Path) -> None:
+    values = yaml.safe_load(config_text(RunConfig.of("pixpnet", "frozen")))
+    for name in ("member", "frame"):
+        del values[name]
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(values))
+    assert read_config(tmp_path / "config.yaml") == RunConfig.of("pixpnet", "frozen").with_settings(frame=None)
+
+
+def test_settings_of_another_member_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"settings of protopnet are a ProtoPNetConfig, got PixPNetConfig"):
+        RunConfig(member="protopnet", settings=RunConfig().settings)
+    with pytest.raises(LookupError, match="did you mean protopnet"):
+        RunConfig(member="protopnetz")
 
 
 @pytest.mark.parametrize(
@@ -106,6 +124,8 @@ def test_using_a_recipe_changes_the_recipe_only() -> None:
         ({"judge_on_test": "yes"}, r"configuration\.judge_on_test: expected a value of type bool, got 'yes'"),
         ({"architecture": None}, r"configuration\.architecture: expected the fields dim, .*got None"),
         ({"surprise": 1}, r"configuration: expected the fields .*'surprise'"),
+        ({"member": "nobody"}, r"configuration: the family has no member 'nobody': there are pixpnet, protopnet"),
+        ({"member": "protopnet"}, r"configuration\.architecture: expected the fields dim, "),
         ({"trainer": {"devices": 2}}, r"configuration\.trainer: expected the fields accelerator, "),
     ],
 )
@@ -124,7 +144,7 @@ def test_a_missing_field_is_refused(name: str, tmp_path: Path) -> None:
     values = yaml.safe_load(config_text(RunConfig()))
     del values[name]
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(values))
-    with pytest.raises(ValueError, match="expected the fields data, backbone"):
+    with pytest.raises(ValueError, match=r"expected the fields (member, data|architecture, losses)"):
         read_config(tmp_path / "config.yaml")
 
 

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixpnet.box import Box
-from pixpnet.config import RunConfig, TrainerOptions
-from pixpnet.recipe import Architecture, Losses, Optimisation, Recipe, Replacement
+from pixpnet.config import RunConfig, TrainerOptions, config_from_plain, plain_config
+from pixpnet.members.pixpnet import Architecture, Losses, PixPNetConfig
 from pixpnet.records import ADDED_LATER, BadRecord, added_later, from_plain, to_plain
+from pixpnet.settings import Optimisation, Replacement
 
 
 @dataclass(frozen=True)
@@ -157,8 +158,9 @@ def test_a_long_value_is_shown_in_part() -> None:
 
 
 def test_what_the_record_itself_refuses_is_named_too() -> None:
-    with pytest.raises(BadRecord, match=r"^recipe\.architecture: dim is above 0, got -1$"):
-        from_plain(Recipe, to_plain(Recipe()) | {"architecture": to_plain(Architecture()) | {"dim": -1}}, "recipe")
+    with pytest.raises(BadRecord, match=r"^settings\.architecture: dim is above 0, got -1$"):
+        values = to_plain(PixPNetConfig()) | {"architecture": to_plain(Architecture()) | {"dim": -1}}
+        from_plain(PixPNetConfig, values, "settings")
 
 
 junk = st.recursive(
@@ -184,7 +186,7 @@ def test_whatever_stands_in_a_field_it_is_read_or_refused_by_name(data: st.DataO
 
 
 def values_of(hint: Any) -> st.SearchStrategy[Any]:
-    """Values that a field of a recipe may have by its type; most are above zero, as most must be."""
+    """Values that a field of settings may have by its type; most are above zero, as most must be."""
     if get_origin(hint) is Literal:
         return st.sampled_from(get_args(hint))
     kinds: dict[Any, st.SearchStrategy[Any]] = {
@@ -213,10 +215,17 @@ def made(value: Any) -> Any:
 
 configurations = records_of(
     RunConfig,
-    architecture=records_of(Architecture),
-    losses=records_of(Losses),
-    optimisation=records_of(Optimisation, warm_up_epochs=st.just(0)),
-    replacement=records_of(Replacement),
+    member=st.just("pixpnet"),
+    window=st.floats(0.1, 0.9),
+    window_stride=st.none() | st.floats(1, 90),
+    settings=records_of(
+        PixPNetConfig,
+        architecture=records_of(Architecture),
+        losses=records_of(Losses),
+        optimisation=records_of(Optimisation, warm_up_epochs=st.just(0), frozen=st.just("")),
+        replacement=records_of(Replacement),
+        frame=st.sampled_from([None, "crop", "stretch", "pad"]),
+    ),
     trainer=records_of(TrainerOptions),
 )
 
@@ -224,8 +233,8 @@ configurations = records_of(
 @given(configurations)
 def test_every_configuration_comes_back_from_json_and_yaml(making: "partial[RunConfig]") -> None:
     config = made(making)
-    assert from_plain(RunConfig, json.loads(json.dumps(to_plain(config)))) == config
-    assert from_plain(RunConfig, yaml.safe_load(yaml.safe_dump(to_plain(config)))) == config
+    assert config_from_plain(json.loads(json.dumps(plain_config(config)))) == config
+    assert config_from_plain(yaml.safe_load(yaml.safe_dump(plain_config(config)))) == config
 
 
 def test_for_all_versions_only_what_was_added_later_and_says_nothing_is_left_out() -> None:

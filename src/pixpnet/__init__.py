@@ -12,6 +12,7 @@ _HOMES: dict[str, str] = {
         "pixpnet.box": ("Box",),
         "pixpnet.data": ("DataOptions", "Sample", "open_data", "read_sample"),
         "pixpnet.explanation": ("Explanation", "explain", "prove"),
+        "pixpnet.family": ("MEMBERS", "Member", "member_named"),
         "pixpnet.fields": (
             *("Call", "Field", "FieldMismatch", "Fields", "Region", "Sources"),
             *("UnknownLayer", "UnsupportedOperation", "receptive_fields", "rule"),
@@ -31,18 +32,23 @@ _HOMES: dict[str, str] = {
         "pixpnet.goldilocks": ("SearchOptions", "find_cuts"),
         "pixpnet.metrics.auditing": ("audit",),
         "pixpnet.metrics.suite": ("Settings", "measure"),
-        "pixpnet.model": ("Backbone", "Origin", "PixPNet", "PrototypeLayer"),
-        "pixpnet.recipe": ("RECIPES", "Recipe"),
+        "pixpnet.model": ("Backbone", "Origin", "PixPNet"),
+        "pixpnet.parts": ("Comparison", "Decision", "LossTerm", "Ownership"),
         "pixpnet.training": ("Run", "replace_prototypes", "resume", "train"),
+        "pixpnet.training.stages": ("Stage",),
         "pixpnet.zoo": ("UnknownModel",),
     }.items()
     for name in names
 }
 
 __all__ = [*_HOMES]
+# What things were called in earlier versions.
+_FORMER = {"PrototypeLayer": "Comparison"}
 
 
 def __getattr__(name: str) -> Any:
+    if name in _FORMER:
+        return __getattr__(_FORMER[name])
     if name not in _HOMES:
         raise AttributeError(f"module 'pixpnet' has no attribute '{name}'; it offers {', '.join(sorted(_HOMES))}")
     value = getattr(import_module(_HOMES[name]), name)

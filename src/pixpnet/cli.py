@@ -6,7 +6,7 @@ import sys
 import warnings
 from argparse import SUPPRESS, Action
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -23,9 +23,11 @@ from pixpnet.commands import (
     fields,
     goldilocks,
     measure,
+    members,
     predict,
     report,
     train,
+    train_options,
 )
 from pixpnet.commands.console import visible_output
 from pixpnet.messages import first_line
@@ -34,14 +36,23 @@ from pixpnet.safe_yaml import check_yaml
 
 @dataclass(frozen=True)
 class Command:
-    """What a command says of itself, takes and does; it returns an exit code."""
+    """What a command says of itself, takes and does; it returns an exit code.
+
+    Attributes:
+        summary: for the list of commands.
+        add_arguments: declares what it takes.
+        run: does it.
+        examples: for its help.
+        usage: where the one that argparse would make is too long.
+        prepare: for a command whose options depend on the words that came.
+    """
 
     summary: str
     add_arguments: Callable[[ArgumentParser], None]
     run: Callable[[Namespace], int]
     examples: str = ""
     usage: str | None = None
-    complete: Callable[[Sequence[str]], Sequence[str]] = tuple
+    prepare: Callable[[Sequence[str]], train_options.Prepared] | None = None
 
 
 # A group of commands is a mapping again: `pixpnet data check`.
@@ -66,8 +77,14 @@ COMMANDS: Mapping[str, Command | Mapping[str, Command]] = {
         ),
     },
     "train": Command(
-        "train a network on your images", train.add_arguments, train.run, train.EXAMPLES, train.USAGE, train.complete
+        "train a network on your images",
+        train_options.add_arguments,
+        train.run,
+        train.EXAMPLES,
+        train.USAGE,
+        train_options.prepare,
     ),
+    "members": Command("list the networks of the family, and their presets", members.add_arguments, members.run),
     "evaluate": Command(
         "judge a trained network on images it has not seen", evaluate.add_arguments, evaluate.run, evaluate.EXAMPLES
     ),
@@ -103,7 +120,7 @@ _PLAIN_LOADER = get_loader("yaml")
 _GROUPS = {"data": "look at data sets before training on them"}
 
 
-def build_parser() -> ArgumentParser:
+def build_parser(commands: Mapping[str, Command | Mapping[str, Command]] = COMMANDS) -> ArgumentParser:
     """The parser of all commands; importing torch is none of its business."""
     # Options come from this command and the files that it names, not from variables that somebody once set.
     os.environ.pop("JSONARGPARSE_DEFAULT_ENV", None)
@@ -116,7 +133,7 @@ def build_parser() -> ArgumentParser:
         version=_version(),
         formatter_class=_Formatter,
     )
-    _add_commands(parser, COMMANDS)
+    _add_commands(parser, commands)
     return parser
 
 
@@ -145,9 +162,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(words: Sequence[str]) -> int:
     named = COMMANDS.get(words[0]) if words else None
+    commands = dict(COMMANDS)
     if isinstance(named, Command):
-        words = [words[0], *named.complete(words[1:])]
-    args = build_parser().parse_args(list(words))
+        # The other commands are only listed, so their options cost no time.
+        commands = {name: command if name == words[0] else _listed(command) for name, command in COMMANDS.items()}
+        if named.prepare is not None:
+            prepared = named.prepare(words[1:])
+            commands[words[0]] = replace(named, add_arguments=prepared.add_arguments)
+            words = [words[0], *prepared.words]
+    args = build_parser(commands).parse_args(list(words))
     command: Command | Mapping[str, Command] = COMMANDS[args.subcommand]
     args = args[args.subcommand]
     if not isinstance(command, Command):
@@ -175,6 +198,10 @@ def _main(words: Sequence[str]) -> int:
             raise
         sys.stderr.write(f"error: {message}\n")
         return 1
+
+
+def _listed(command: Command | Mapping[str, Command]) -> Command | Mapping[str, Command]:
+    return replace(command, add_arguments=lambda parser: None) if isinstance(command, Command) else command
 
 
 def _message(error: BaseException) -> str | None:
@@ -205,7 +232,9 @@ class _Formatter(DefaultHelpFormatter):
         return text if text.startswith("examples:") else super()._fill_text(text, width, indent)
 
     def _get_help_string(self, action: Action) -> str:
-        has_default = action.option_strings and action.default not in (None, False, SUPPRESS)
+        # A switch is off, and an option without a value, or with an empty one, says in its help what that means.
+        is_switch = action.nargs == 0 and action.default is False
+        has_default = action.option_strings and action.default not in (None, "", (), SUPPRESS) and not is_switch
         return (action.help or "") + (" (default: %(default)s)" if has_default else "")
 
 

@@ -1,14 +1,24 @@
 """Everything that decides a training run, as one record that reads and writes `config.yaml`."""
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, cast
 
 import yaml
 
-from pixpnet.recipe import PIXPNET, Architecture, Losses, Optimisation, Recipe, Replacement
-from pixpnet.records import ADDED_LATER, IN_MEMORY, BadRecord, added_later, from_plain, refuse_above, to_plain
+from pixpnet.family import DEFAULT, UnknownMember, member_named
+from pixpnet.records import (
+    ADDED_LATER,
+    IN_MEMORY,
+    BadRecord,
+    added_later,
+    from_plain,
+    plain_fields,
+    refuse_above,
+    to_plain,
+)
 from pixpnet.safe_yaml import load_yaml, read_yaml_text
+from pixpnet.settings import MemberSettings, Optimisation
 from pixpnet.windows import Windows, resolve_windows
 
 # Of one machine.
@@ -49,13 +59,15 @@ class TrainerOptions:
 class RunConfig:
     """A training run: the same configuration gives the same model on the same kind of CPU.
 
-    The defaults are the paper's recipe; the command line begins with `laptop` or `scratch` (see `using`).
+    In `config.yaml` the settings of the member stand beside the fields of this record, under their own names.
 
     Attributes:
+        member: which network of the family
         data: birds, cub:PATH, cars:PATH, imagenette:PATH or folder:PATH
         backbone: a torchvision network, timm:NAME, module.path:callable for own code, or small-N: built in, for
             small images, its cells see N x N pixels
-        at: the layer to cut it at, a module path or the paper's name (maxpool4); by default its end
+        at: the layer to cut it at, a module path or the paper's name (maxpool4); by default its end. Several layers,
+            with commas (layer2,layer3), make a grid of cells each, and prototypes are shared out among them
         edits: changes of the backbone that make the fields of its cells smaller, as a list in brackets:
             [pointwise:layer3.1.conv2] (a convolution becomes 1 x 1), unstride:layer3.0, drop:layer3.1
         window: run the backbone on overlapping windows of this side, in pixels or, below 1, as a fraction of the
@@ -66,8 +78,6 @@ class RunConfig:
         weights: a file of its weights (.pth or .safetensors), imagenet to download them, or none for random ones;
             may be left out for the small backbone only
         size: side of the network's input in pixels; by default what suits the data set
-        frame: how a picture becomes a square: crop (the paper: resized and cut out of the middle), stretch (the whole
-            picture, its aspect changed) or pad (the whole picture on black); by default what suits the data set
         seed: decides first weights, order, augmentation and the validation split
         workers: processes that load images
         birds: how many birds to draw to learn from, where the data are birds
@@ -78,15 +88,13 @@ class RunConfig:
         on_bad: stop at unusable images, or skip them
         crop_to_box: show only the annotated boxes (CUB and Cars)
         judge_on_test: open the test split at the end, once the model is fixed; without it, only validation is used
-        architecture: what stands behind the backbone
-        losses: what is added to the cross-entropy
-        optimisation: how it learns
-        replacement: when and how prototypes become training patches
         trainer: on what it runs
+        settings: of the member: what it is made of and how it is trained; by default its paper's
         read_from: the file that it was read from, None where the caller made it; `train` calls own code that a file
             names only where that is allowed
     """
 
+    member: str = field(default=DEFAULT, metadata=ADDED_LATER)
     data: str = "birds"
     backbone: str = "small"
     at: str = ""
@@ -96,7 +104,6 @@ class RunConfig:
     window_from: str = field(default="", metadata=ADDED_LATER)
     weights: str | None = None
     size: int | None = None
-    frame: Literal["crop", "stretch", "pad"] | None = field(default=None, metadata=ADDED_LATER)
     seed: int = 0
     workers: int = 0
     birds: int = 4800
@@ -105,14 +112,21 @@ class RunConfig:
     on_bad: Literal["stop", "skip"] = "stop"
     crop_to_box: bool = False
     judge_on_test: bool = True
-    architecture: Architecture = field(default_factory=lambda: PIXPNET.architecture)
-    losses: Losses = field(default_factory=lambda: PIXPNET.losses)
-    optimisation: Optimisation = field(default_factory=lambda: PIXPNET.optimisation)
-    replacement: Replacement = field(default_factory=lambda: PIXPNET.replacement)
     trainer: TrainerOptions = field(default_factory=TrainerOptions)
+    settings: MemberSettings = field(default=None, metadata=IN_MEMORY)  # type: ignore[assignment]
     read_from: str | None = field(default=None, compare=False, repr=False, metadata=IN_MEMORY)
 
     def __post_init__(self) -> None:
+        kind = member_named(self.member).config
+        settings: Any = self.settings
+        if settings is None:
+            settings = kind()
+            object.__setattr__(self, "settings", settings)
+        if not isinstance(settings, kind):
+            raise ValueError(
+                f"the settings of {self.member} are a {kind.__name__}, got {type(settings).__name__}: see "
+                f"pixpnet.members.{self.member}"
+            )
         if self.size is not None and self.size < 1:
             raise ValueError(f"size is a number of pixels above 0, got {self.size}")
         if self.window is None and (self.window_stride is not None or self.window_from):
@@ -123,15 +137,27 @@ class RunConfig:
         if not 0 < self.validation_fraction < 1:
             raise ValueError(f"validation_fraction is between 0 and 1, got {self.validation_fraction}")
 
-    def using(self, recipe: Recipe) -> "RunConfig":
-        """The same run with another recipe.
+    @classmethod
+    def of(cls, member: str = DEFAULT, preset: str = "paper", **options: Any) -> "RunConfig":
+        """A run of a member with one of its presets.
 
-        >>> from pixpnet.recipe import RECIPES
-        >>> RunConfig().using(RECIPES["protopnet"]).architecture.head
-        'linear'
+        >>> RunConfig.of("protopnet", "laptop", data="folder:photos").settings.optimisation.epochs
+        12
         """
-        parts = {part.name: getattr(recipe, part.name) for part in fields(Recipe)}
-        return replace(self, **parts)
+        return cls(member=member, settings=member_named(member).preset(preset), **options)
+
+    def with_settings(self, **changes: Any) -> "RunConfig":
+        """The same run with other settings of its member.
+
+        >>> RunConfig().with_settings(optimisation=Optimisation(epochs=7)).optimisation.epochs
+        7
+        """
+        return replace(self, settings=replace(cast(Any, self.settings), **changes))
+
+    @property
+    def optimisation(self) -> Optimisation:
+        """How the member learns."""
+        return self.settings.optimisation
 
     def windows(self, image_size: int) -> Windows | None:
         """The windows that the backbone runs on, in pixels of an image of this side; None for the whole image."""
@@ -139,15 +165,37 @@ class RunConfig:
             return None
         return resolve_windows(self.window, self.window_stride, self.window_from, image_size)
 
-    @property
-    def recipe(self) -> Recipe:
-        """The part that says what is built and how it is trained."""
-        return Recipe(self.architecture, self.losses, self.optimisation, self.replacement, self.frame)
+
+def plain_config(config: RunConfig) -> dict[str, Any]:
+    """The configuration as plain values: the run's fields, and the member's settings beside them."""
+    values: dict[str, Any] = to_plain(config)
+    return {"member": values.pop("member"), **values, **to_plain(config.settings)}
+
+
+def config_from_plain(values: object) -> RunConfig:
+    """The configuration that `plain_config` gave; one without a member is of an earlier version, and a PixPNet.
+
+    Raises:
+        BadRecord: if something does not fit.
+    """
+    if not isinstance(values, dict):
+        raise BadRecord(f"configuration: expected options, got {str(values)[:100]!r}")
+    try:
+        kind = member_named(str(values.get("member", DEFAULT))).config
+    except UnknownMember as error:
+        raise BadRecord(f"configuration: {error}") from error
+    own = {name.name for name in plain_fields(kind)}
+    settings = from_plain(kind, {name: value for name, value in values.items() if name in own}, "configuration")
+    run = from_plain(RunConfig, {name: value for name, value in values.items() if name not in own}, "configuration")
+    try:
+        return replace(run, settings=settings)
+    except ValueError as error:
+        raise BadRecord(f"configuration: {error}") from error
 
 
 def config_text(config: RunConfig) -> str:
     """The configuration as YAML, complete; `--config` takes it as it is."""
-    text: str = yaml.safe_dump(to_plain(config), sort_keys=False, allow_unicode=True)
+    text: str = yaml.safe_dump(plain_config(config), sort_keys=False, allow_unicode=True)
     return text
 
 
@@ -164,7 +212,7 @@ def read_config(path: Path) -> RunConfig:
     except yaml.YAMLError as error:
         raise ValueError(f"{path} is damaged: {error}") from error
     try:
-        config = from_plain(RunConfig, values, "configuration")
+        config = config_from_plain(values)
     except (BadRecord, RecursionError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
     return replace(config, read_from=str(path))

@@ -72,8 +72,8 @@ def from_plain(kind: type[T], value: object, where: str = "") -> T:
     Raises:
         BadRecord: if the values do not fit.
 
-    >>> from pixpnet.recipe import Losses
-    >>> from_plain(Losses, {**to_plain(Losses()), "cluster_weight": 1}).cluster_weight
+    >>> from pixpnet.settings import Optimisation
+    >>> from_plain(Optimisation, {**to_plain(Optimisation()), "rise": 1}).rise
     1.0
     """
     made: T = _read(kind, value, where or getattr(kind, "__name__", str(kind)))
@@ -91,11 +91,11 @@ def refuse_above(record: object, largest: Mapping[str, int], option: str = "") -
     Raises:
         ValueError: with the option, what came and what is possible.
 
-    >>> from pixpnet.recipe import Architecture
-    >>> refuse_above(Architecture(dim=99), {"dim": 64}, "architecture.")
+    >>> from pixpnet.settings import Optimisation
+    >>> refuse_above(Optimisation(epochs=99), {"epochs": 64}, "optimisation.")
     Traceback (most recent call last):
         ...
-    ValueError: dim is at most 64, got 99: choose a smaller --architecture.dim
+    ValueError: epochs is at most 64, got 99: choose a smaller --optimisation.epochs
     """
     for name, most in largest.items():
         value = getattr(record, name)
@@ -109,6 +109,8 @@ def plain_fields(record: Any) -> tuple["dataclasses.Field[Any]", ...]:
 
 
 def _read(kind: Any, value: Any, where: str) -> Any:
+    if kind is Any:
+        return value
     origin, arguments = get_origin(kind), get_args(kind)
     if dataclasses.is_dataclass(kind):
         return _read_record(kind, value, where)
@@ -122,6 +124,12 @@ def _read(kind: Any, value: Any, where: str) -> Any:
         return value
     if origin is tuple:
         return _read_tuple(arguments, value, where)
+    if origin is dict:
+        if not isinstance(value, Mapping):
+            raise _bad(where, value, "names with values")
+        return {
+            _read(arguments[0], key, where): _read(arguments[1], item, f"{where}.{key}") for key, item in value.items()
+        }
     if isinstance(kind, type) and issubclass(kind, tuple):
         kinds = tuple(_hints(kind).values())
         return kind(*_read_tuple(kinds, value, where))

@@ -25,11 +25,10 @@ from pixpnet.metrics.health import (
     Twins,
 )
 from pixpnet.metrics.origin_places import PrototypePlaces
-from pixpnet.metrics.suite import ClassDraw, MappingRow, PartFigures, Places, Table, read_table
+from pixpnet.metrics.suite import ClassDraw, MappingRow, PartFigures, Places, plain_table, read_table, table_from_plain
 from pixpnet.metrics.suite import measuring as suite
 from pixpnet.model import PixPNet
 from pixpnet.model.file import prototypes_listing
-from pixpnet.records import from_plain, to_plain
 from pixpnet.training import Run
 from tests.training.conftest import Trained
 
@@ -104,7 +103,7 @@ def test_measure_prints_a_table_draws_curves_and_compare_reads_them(
     with Image.open(run / "measure" / "curves.png") as picture:
         assert picture.size == (1999, 1125)
     assert main(["measure", str(run), *FEW, "--json"]) == 0
-    assert from_plain(Table, json.loads(capsys.readouterr().out)) == read_table(run)
+    assert table_from_plain(json.loads(capsys.readouterr().out)) == read_table(run)
     assert main(["compare", str(run)]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert shown[1].split()[:2] == ["small-21", "0"]
@@ -152,7 +151,7 @@ def test_runs_of_several_seeds_are_one_row_with_their_deviation(
             config=replace(table.config, seed=seed),
             accuracy=replace(table.accuracy, share=accuracy),
         )
-        (folders[-1] / "table.json").write_text(json.dumps(to_plain(changed)))
+        (folders[-1] / "table.json").write_text(json.dumps(plain_table(changed)))
     capsys.readouterr()
     assert main(["compare", *map(str, folders)]) == 0
     # By hand: the mean of 50 and 70 is 60, the deviation of a sample sqrt(200) = 14.1.
@@ -160,7 +159,7 @@ def test_runs_of_several_seeds_are_one_row_with_their_deviation(
     assert "60.0 ± 14.1" in said.out
     assert said.err == ""
     other = replace(table, model="2", settings=replace(table.settings, seed=5))
-    (tmp_path / "table.json").write_text(json.dumps(to_plain(other)))
+    (tmp_path / "table.json").write_text(json.dumps(plain_table(other)))
     assert main(["compare", "--json", str(folders[0]), str(tmp_path)]) == 0
     said = capsys.readouterr()
     assert [group["seeds"] for group in json.loads(said.out)] == [[0], [0]]
@@ -178,7 +177,7 @@ def test_an_audit_shows_consistency_of_this_very_model_only(run: Path, capsys: p
     table = read_table(run)
     row = replace(table.rows[0], window=PartFigures(Estimate(0.625, None, None, 1, 1), None, None, None, 0))
     changed = replace(table, rows=(row, *table.rows[1:]), part_draw=DRAW)
-    (run / "measure" / "table.json").write_text(json.dumps(to_plain(changed)))
+    (run / "measure" / "table.json").write_text(json.dumps(plain_table(changed)))
     capsys.readouterr()
     assert audit(run, "--json") == 0
     record = json.loads(capsys.readouterr().out)

@@ -9,15 +9,15 @@ RULE = "the last epoch whose validation accuracy after replacement is within one
 
 
 def epoch(number: int, accuracy: float, best: bool) -> LogLine:
-    losses = {"loss": 1.0, "cross_entropy": 1.0, "cluster": 0.1, "separation": -0.1}
     return LogLine(
         epoch=number,
         stage="joint",
-        **losses,
+        loss=1.0,
+        terms={"cross_entropy": 1.0, "cluster": 0.1, "separation": -0.1},
         train_accuracy=0.9,
         val_accuracy=accuracy,
         val_loss=0.5,
-        replaced_distance=0.01,
+        figures={"replaced_distance": 0.01},
         val_accuracy_after=accuracy,
         val_loss_after=0.5,
         best=best,

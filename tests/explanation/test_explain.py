@@ -98,7 +98,7 @@ def test_regions_are_the_fields_of_the_best_cells() -> None:
     with torch.no_grad():
         matches = model(preprocess(as_sample(photo()), model.preprocessing).image.as_subclass(Tensor)[None]).matches
     for term in (term for each in explanation.classes for term in each.terms):
-        row, col = matches.best_cells[0, term.prototype].tolist()
+        row, col = matches.cells[0, term.prototype].tolist()
         assert term.cell == (row, col)
         assert term.distance == float(matches.distance_maps[0, term.prototype, row, col])
         # By hand: a field of 29 pixels around the cell's centre, at step 8; the first stands on pixel 0.

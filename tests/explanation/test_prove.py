@@ -170,10 +170,11 @@ def test_an_answer_that_is_not_finite_proves_nothing() -> None:
 
     def unsteady(module: nn.Module, inputs: tuple[Tensor], output: Tensor) -> Tensor:
         """NaN for every image but the one that was explained."""
-        same = (inputs[0] == seen(model, PICTURE)).all(dim=3).all(dim=2).all(dim=1)
+        same = (inputs[0] == cells).all(dim=3).all(dim=2).all(dim=1)
         return torch.where(same[:, None, None, None], output, torch.nan)
 
-    model.backbone.register_forward_hook(unsteady)
+    cells = model.backbone(seen(model, PICTURE)[None])
+    model.add_on.register_forward_hook(unsteady)
     with pytest.raises(ValueError, match="not finite"):
         prove(model, as_sample(PICTURE), explanation)
 
@@ -197,8 +198,8 @@ def test_terms_that_claim_the_same_pixels_share_images_and_progress_ends_at_its_
     done, total = calls[-1]
     assert done == total
     assert 2 * (3 + 3 + 1) <= total <= 2 * (3 + 3 + 4)
-    # The explained image once by itself, and once in each batch.
-    assert sum(images) == 1 + total + len(calls)
+    # The explained image twice by itself (for its distances, and for the boxes of upsampling), and once in each batch.
+    assert sum(images) == 2 + total + len(calls)
 
 
 def test_batches_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:

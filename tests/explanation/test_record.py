@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
@@ -19,8 +20,8 @@ from PIL import Image
 from pixpnet.box import Box
 from pixpnet.explanation import ClassExplanation, Explanation, Term, UnknownClass, explain, explanation_size, prove
 from pixpnet.explanation.contrast import contrast
-from pixpnet.explanation.size import size_of
 from pixpnet.explanation.text import WIDTH, place
+from pixpnet.parts import ClassSum, Decision, Linear, OneClassEach, OwnClass
 from pixpnet.records import BadRecord
 from tests.explanation.test_explain import HEADS
 from tests.explanation.toys import PICTURE, as_sample, origins_of, photo, real, similarity, toy, write_pictures
@@ -87,7 +88,11 @@ def _set(*path: Any) -> Callable[[dict[str, Any]], None]:
         (_set("logits", 0, math.inf), "finite"),
         (_set("logits", [1.0]), "1 logits"),
         (_set("classes", []), "at least one"),
-        (_set("head", "sum"), "class_sum"),
+        (_set("head", 1), "head"),
+        (_set("classes", 0, "terms", 0, "grid", 1), "a term of grid 1, and there are 1"),
+        (_set("classes", 0, "terms", 0, "grid", -1), "a term of grid -1"),
+        (_set("classes", 0, "terms", 0, "also", ["lukewarm"]), "'lukewarm' too, which is no class"),
+        (_set("classes", 0, "terms", 0, "label", -1), "class -1"),
         (_set("classes", 0, "label", 7), "class 7"),
         (_set("classes", 0, "label", -1), "class -1"),
         (_set("classes", 0, "class_name", "<b>"), "'<b>'"),
@@ -114,6 +119,24 @@ def test_json_that_is_no_explanation_is_refused(
 def test_other_text_is_refused(text: str) -> None:
     with pytest.raises(BadRecord):
         Explanation.from_json(text)
+
+
+def test_json_of_a_version_without_grids_still_loads() -> None:
+    """The file was written by the last version before there were grids, from this very model and image."""
+    text = Path(__file__).with_name("explanation_before_grids.json").read_text(encoding="utf-8")
+    loaded = Explanation.from_json(text)
+    model, sample = toy(head="linear"), as_sample(PICTURE, "four.png")
+    model.origins = origins_of(model)
+    with torch.no_grad():
+        model.head.weight.copy_(torch.tensor([[2.0, 1.0, -0.5, 0.25], [0.0, -0.5, 1.0, 1.0]]))
+    again = prove(model, sample, explain(model, sample, top=2), draws=2)
+    assert str(loaded) == str(again)
+    assert loaded._repr_html_() == again._repr_html_()
+    assert Explanation.from_json(loaded.to_json()) == loaded
+    assert (loaded.head, loaded.weighted, loaded.score_note) == ("linear", True, None)
+    assert loaded.sights == (loaded.sight,)
+    assert {(term.grid, term.also) for each in loaded.classes for term in each.terms} == {(0, ())}
+    assert {each.constant for each in loaded.classes} == {0.0}
 
 
 # Why not ---------------------------------------------------------------------------------------------------
@@ -164,12 +187,20 @@ def test_an_origin_leads_back_to_its_own_file(explanation: Explanation) -> None:
     assert replace(explanation.predicted.terms[0], origin=None).origin_in_source() == ()
 
 
+CUB = OneClassEach(torch.arange(200).repeat_interleave(10), 200)
+
+
 @pytest.mark.parametrize(
-    ("head", "positive", "both"),
-    [("class_sum", 10, 10), ("linear", 20, 4000), ("frozen", 20, 4000), ("own_class", 20, 20)],
+    ("decision", "positive", "both"),
+    [
+        (ClassSum(CUB), 10, 10),
+        (Linear(CUB, 1.0, -0.5, learns=True), 20, 4000),
+        (Linear(CUB, 1.0, -0.5, learns=False), 20, 4000),
+        (OwnClass(CUB, 1.0), 20, 20),
+    ],
 )
-def test_explanation_size_on_cub_is_that_of_the_paper(head: Any, positive: int, both: int) -> None:
-    assert size_of(head, 10, 200) == (positive, both)
+def test_explanation_size_on_cub_is_that_of_the_paper(decision: Decision, positive: int, both: int) -> None:
+    assert decision.size() == (positive, both)
 
 
 def test_explanation_size_of_a_model_is_in_its_explanations() -> None:

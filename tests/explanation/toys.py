@@ -17,8 +17,8 @@ from pixpnet import zoo
 from pixpnet.box import Box
 from pixpnet.data import Preprocessing, Sample, preprocess
 from pixpnet.data.sample import NO_ANNOTATION, source_sample
+from pixpnet.members.pixpnet import Architecture
 from pixpnet.model import Backbone, Origin, PixPNet
-from pixpnet.recipe import Architecture
 
 BRIGHT = 1 / (1 + math.exp(-1))
 STEP = (BRIGHT - 0.5) ** 2
@@ -54,6 +54,20 @@ def toy(network: nn.Module | None = None, size: tuple[int, int] = (8, 8), **how:
     return model.eval()
 
 
+def toy_with_two_grids() -> PixPNet:
+    """Cells of 2 x 2 pixels and of 4 x 4: red (warm) and blue (cold) look at the small ones, yellow and white at the
+    large ones."""
+    architecture = Architecture(dim=3, prototypes_per_class=2, distance="squared_l2", epsilon=1.0)
+    backbone = Backbone(nn.Sequential(nn.AvgPool2d(2), nn.AvgPool2d(2)), "0,1", (8, 8))
+    model = PixPNet(backbone, architecture, NAMES, PLAIN, "")
+    with torch.no_grad():
+        for grid, colours in zip(model.grids, ((RED, BLUE), (YELLOW, WHITE)), strict=True):
+            for layer in (grid.add_on[0], grid.add_on[2]):
+                layer.weight.copy_(torch.eye(3)[:, :, None, None])
+            grid.comparison.prototypes.copy_(torch.tensor(colours).float().sigmoid()[:, :, None, None])
+    return model.eval()
+
+
 def quarters(top: tuple[tuple[int, int, int], ...], bottom: tuple[tuple[int, int, int], ...]) -> np.ndarray:
     """A picture of coloured squares of 4 x 4 pixels."""
     return (255 * np.array([top, bottom], np.uint8)).repeat(4, axis=0).repeat(4, axis=1)
@@ -77,10 +91,27 @@ def real(head: str = "class_sum", **how: object) -> PixPNet:
         preprocessing = replace(PLAIN, crop=48, size=48, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
         model = PixPNet(backbone, architecture, ("wren", "jay", "Grünfink"), preprocessing, "small-29").eval()
         with torch.no_grad():
-            embeddings = model.embed(torch.randn(1, 3, 48, 48))[0].flatten(1)
+            embeddings = model.embed(torch.randn(1, 3, 48, 48))[0][0].flatten(1)
             # Patches of another picture, so that distances are those of a trained network: neither 0 nor all alike.
             if model.prototypes.shape[-2:] == (1, 1):
                 model.prototypes.copy_(embeddings.T[[3, 8, 11, 14, 20, 27], :, None, None])
+            for weight in model.head.parameters():
+                weight.add_(0.3 * torch.randn(weight.shape))
+    return model
+
+
+def real_with_two_grids(head: str = "class_sum", **how: object) -> PixPNet:
+    """A small backbone cut at two stages: three classes, two prototypes of each at either."""
+    architecture = Architecture(**{"dim": 8, "prototypes_per_class": 4, "head": head, **how})  # type: ignore[arg-type]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(4)
+        backbone = Backbone(zoo.build("small-21"), "stage2,stage3", (48, 48))
+        preprocessing = replace(PLAIN, crop=48, size=48, mean=(0.5, 0.5, 0.5), std=(0.25, 0.25, 0.25))
+        model = PixPNet(backbone, architecture, ("wren", "jay", "Grünfink"), preprocessing, "small-21").eval()
+        with torch.no_grad():
+            for grid, embeddings in zip(model.grids, model.embed(torch.randn(1, 3, 48, 48)), strict=True):
+                patches = embeddings[0].flatten(1).T[[3, 8, 11, 14, 20, 27], :, None, None]
+                grid.comparison.prototypes.copy_(patches)
             for weight in model.head.parameters():
                 weight.add_(0.3 * torch.randn(weight.shape))
     return model
@@ -102,7 +133,7 @@ def origins_of(model: PixPNet) -> tuple[Origin, ...]:
     """Made up, one for each prototype; files are twice as large and begin at (10, 20)."""
     matrix = (2.0, 0.0, 10.0, 0.0, 2.0, 20.0, 0.0, 0.0, 1.0)
     return tuple(
-        Origin(n, int(label), f"train/{n}.jpg", 0, 0, (Box(1, 2, 3, 4),), matrix, 0.0, "image")
+        Origin(n, int(label), f"train/{n}.jpg", 0, 0, (Box(1, 2, 3, 4),), matrix, 0.0, "image", model.grid_of(n).number)
         for n, label in enumerate(model.labels.tolist())
     )
 

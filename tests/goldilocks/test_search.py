@@ -21,7 +21,7 @@ from pixpnet.goldilocks.bench import Bench, Outcome, plain_learning, with_budget
 from pixpnet.goldilocks.search import Unwatched, take_folder
 from pixpnet.goldilocks.weights import identity, weights_for
 from pixpnet.goldilocks.whole import run_name
-from pixpnet.recipe import PIXPNET, SCRATCH
+from pixpnet.members.pixpnet import PRESETS
 from tests.goldilocks.material import PATIENCE, SETTINGS, candidate, options, start_worker, wait_for
 
 
@@ -263,12 +263,12 @@ def test_weights_are_found_by_name_in_folders_and_missing_ones_are_named(tmp_pat
 
 
 def test_the_paper_and_its_budget_decide_how_a_classifier_learns() -> None:
-    how = with_budget(PIXPNET, replace(SETTINGS, epochs=10, batch=32, views=None)).optimisation
+    how = with_budget(PRESETS["paper"].optimisation, replace(SETTINGS, epochs=10, batch=32, views=None))
     assert (how.epochs, how.batch_size, how.warm_up_epochs, how.views) == (10, 32, 5, None)
     assert (how.backbone_rate, how.add_on_rate, how.weight_decay, how.schedule) == (1e-4, 3e-3, 1e-3, "warm_cosine")
     assert plain_learning(how, random=False) == how
     scratch = plain_learning(how, random=True)
-    assert (scratch.warm_up_epochs, scratch.backbone_rate) == (0, SCRATCH.optimisation.backbone_rate)
+    assert (scratch.warm_up_epochs, scratch.backbone_rate) == (0, PRESETS["scratch"].optimisation.backbone_rate)
 
 
 def test_the_recommended_cut_has_a_configuration(
@@ -279,7 +279,7 @@ def test_the_recommended_cut_has_a_configuration(
     config = read_config(tmp_path / "train.yaml")
     assert f"{config.backbone} @ {config.at}" == result.recommended
     assert (config.size, config.seed, config.weights, config.judge_on_test) == (32, 0, None, True)
-    assert config.recipe == SCRATCH
+    assert config.settings == PRESETS["scratch"]
 
 
 def test_a_target_field_adds_modified_cuts_whose_edits_reach_the_configuration(

@@ -13,7 +13,7 @@ from pixpnet.goldilocks import Candidate, SearchError
 from pixpnet.goldilocks.bench import Outcome
 from pixpnet.goldilocks.settings import Settings
 from pixpnet.goldilocks.study import Study
-from pixpnet.recipe import RECIPES, Losses
+from pixpnet.members.pixpnet import PRESETS, Losses
 from tests.goldilocks.material import SETTINGS, candidate
 
 CUTS = {f"cut {place}": candidate(place, "small-21" if place < 3 else "small-29") for place in (1, 2, 3, 4)}
@@ -240,14 +240,21 @@ def test_where_the_images_lie_does_not_make_another_study() -> None:
         assert replace(SETTINGS, **change).digest != SETTINGS.digest
 
 
-def test_another_recipe_makes_another_study_of_whole_trainings_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_preset_makes_another_study_of_whole_trainings_only(monkeypatch: pytest.MonkeyPatch) -> None:
     both = [replace(SETTINGS, method=method) for method in ("pixpnet", "probe")]
     before = [settings.digest for settings in both]
-    changed = replace(RECIPES["laptop"], losses=Losses(cluster_weight=0.5))
-    monkeypatch.setattr("pixpnet.goldilocks.settings.RECIPES", {**RECIPES, "laptop": changed})
+    presets = {**PRESETS, "laptop": replace(PRESETS["laptop"], losses=Losses(cluster_weight=0.5))}
+    monkeypatch.setattr("pixpnet.goldilocks.settings.preset", presets.__getitem__)
     whole, probe = (settings.digest for settings in both)
     assert whole != before[0]
     assert probe == before[1]
+
+
+def test_studies_of_earlier_versions_go_on() -> None:
+    # Their names, as the version before members of a family had files of their own computed them.
+    settings = replace(SETTINGS, data="", images="", birds=0, size=96, epochs=None, batch=None, views=None, seed=0)
+    assert replace(settings, method="probe").digest == "a163849b77cae23e"
+    assert replace(settings, method="pixpnet").digest == "bb208678d3517ead"
 
 
 @pytest.mark.parametrize(

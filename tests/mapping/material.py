@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections import OrderedDict
 
 import torch
 from torch import Tensor, nn
@@ -9,9 +10,10 @@ from torch import Tensor, nn
 from pixpnet.data import Preprocessing
 from pixpnet.fields import Field
 from pixpnet.mapping import Scene
+from pixpnet.mapping.scene import GridScene
+from pixpnet.members.pixpnet import Architecture
 from pixpnet.model import Backbone, PixPNet
 from pixpnet.model.backbone import FieldWarning
-from pixpnet.recipe import Architecture
 
 SIZE = 24
 
@@ -63,6 +65,23 @@ def network(kind: str, size: int = SIZE, **how: object) -> PixPNet:
         return PixPNet(backbone, architecture, ("jay", "wren"), Preprocessing().scaled_to(size)).eval()
 
 
+def two_grids(size: int = SIZE, **how: object) -> PixPNet:
+    """Two classes with three prototypes each: two of them look at 12 x 12 cells of 3 x 3 pixels, one at 4 x 4 coarser.
+
+    Prototypes 0 to 3 are those of the first grid (two for each class), 4 and 5 those of the second.
+    """
+    network = nn.Sequential(
+        OrderedDict(
+            near=nn.Conv2d(3, 4, 3, stride=2, padding=1), relu=nn.ReLU(), far=nn.Conv2d(4, 6, 5, stride=3, padding=2)
+        )
+    )
+    architecture = Architecture(**{"dim": 5, "prototypes_per_class": 3, **how})  # type: ignore[arg-type]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        backbone = Backbone(network, "near,far", (size, size))
+        return PixPNet(backbone, architecture, ("jay", "wren"), Preprocessing().scaled_to(size)).eval()
+
+
 def cells_of(field: Field) -> tuple[int, int]:
     """Rows and columns."""
     return field.shape[1], field.shape[2]
@@ -72,7 +91,8 @@ def staged(model: PixPNet, maps: Tensor, size: tuple[int, int], generator: torch
     """A scene with the similarities that a test wants."""
     flat = maps.flatten(1).argmax(dim=1)
     best = torch.stack([flat // maps.shape[2], flat % maps.shape[2]], dim=1)
-    return Scene(model, torch.zeros(3, *size), tuple(range(len(maps))), maps, best, generator)
+    places = tuple(range(len(maps)))
+    return Scene(model, torch.zeros(3, *size), places, (GridScene(model.grids[0], places, maps, best),), generator)
 
 
 def algorithm_2(field: Field, maps: Tensor, gaussian: bool = True) -> Tensor:

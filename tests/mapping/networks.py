@@ -12,9 +12,9 @@ from pixpnet import zoo
 from pixpnet.data import Preprocessing
 from pixpnet.mapping.relevance import prp
 from pixpnet.mapping.scene import Heatmaps, Scene, scene
+from pixpnet.members.pixpnet import Architecture
 from pixpnet.model import Backbone, PixPNet
 from pixpnet.model.backbone import FieldWarning
-from pixpnet.recipe import Architecture
 
 SIZE = (96, 80)
 PREPROCESSING = Preprocessing(shortest_side=96, crop=96, size=96, mean=(0.4, 0.5, 0.6), std=(0.2, 0.25, 0.3))
@@ -111,4 +111,5 @@ def explained(name: str, biased: bool) -> tuple[Scene, Heatmaps]:
 
 def kept(about: Scene, found: Heatmaps) -> Tensor:
     """How much of each similarity arrived at the pixels; 1 is all."""
-    return found.maps.double().sum(dim=(1, 2)) / about.similarity_maps.double().amax(dim=(1, 2))
+    largest = torch.stack([similarities.double().amax() for similarities in about.similarity_maps])
+    return found.maps.double().sum(dim=(1, 2)) / largest

@@ -105,7 +105,8 @@ def test_heatmaps_are_the_mapping_of_one_forward_pass(model: PixPNet, mapping: s
     with torch.no_grad():
         matches = model(image(*size)[None]).matches
     view = scene(model, image(*size), wanted, torch.Generator().manual_seed(0))
-    torch.testing.assert_close(view.similarity_maps, matches.similarity_maps[0, wanted])
+    expected = model.grids[0].comparison.similarity(matches.distance_maps[0, wanted])
+    torch.testing.assert_close(torch.stack(view.similarity_maps), expected)
     again = MAPPINGS[mapping](view)
     assert torch.equal(found.maps, again.maps)
     assert found.maps.shape == (3, *size)
@@ -119,7 +120,7 @@ def test_the_region_by_field_is_that_of_the_score(model: PixPNet) -> None:
     with torch.no_grad():
         matches = model(image()[None]).matches
     for number, region in enumerate(found.regions):
-        row, col = matches.best_cells[0, number].tolist()
+        row, col = matches.cells[0, number].tolist()
         assert list(region) == model.field.boxes(row, col)
         torch.testing.assert_close(found.maps[number].max(), matches.scores[0, number])
 

@@ -13,8 +13,8 @@ from zennit.composites import EpsilonPlus
 
 from pixpnet.mapping.relevance import UnsupportedRelevance, prp, rules
 from pixpnet.mapping.scene import scene
+from pixpnet.members.pixpnet import Architecture
 from pixpnet.model import PixPNet
-from pixpnet.recipe import Architecture
 from tests.mapping.networks import (
     BEYOND,
     FAMILIES,
@@ -50,7 +50,7 @@ def test_biases_take_a_little_and_never_add(name: str) -> None:
 def test_relevance_is_exactly_zero_outside_the_field_of_the_best_cell(name: str, biased: bool) -> None:
     about, found = explained(name, biased)
     field = about.model.field_at(SIZE)
-    for heatmap, region, cell in zip(found.maps, found.regions, about.best_cells.tolist(), strict=True):
+    for heatmap, region, cell in zip(found.maps, found.regions, about.cells, strict=True):
         mask = field.mask(*cell)
         assert (heatmap[~mask] == 0).all()
         assert (heatmap[mask] > 0).any()
@@ -86,7 +86,7 @@ def test_every_distance_similarity_prototype_size_and_add_on_conserves(
     about = scene(model, picture(), [0, 2])
     found = prp(about)
     torch.testing.assert_close(kept(about, found), torch.ones(2, dtype=torch.float64), rtol=1e-4, atol=0)
-    for heatmap, cell in zip(found.maps, about.best_cells.tolist(), strict=True):
+    for heatmap, cell in zip(found.maps, about.cells, strict=True):
         assert (heatmap[~model.field_at(SIZE).mask(*cell)] == 0).all()
 
 
@@ -94,7 +94,7 @@ def test_the_naive_way_gains_relevance_at_every_residual_addition_and_ours_does_
     model = build("resnet18", "layer2", biased=False)
     network = nn.Sequential(model.backbone, model.add_on)
     about = scene(model, picture(), [0])
-    row, col = about.best_cells[0].tolist()
+    row, col = about.cells[0]
 
     def only_the_best_cell(embeddings: Tensor) -> Tensor:
         result = torch.zeros_like(embeddings)

@@ -20,13 +20,11 @@ from pixpnet.data import Preprocessing
 from pixpnet.mapping.relevance import prp
 from pixpnet.mapping.relevance.pixels import PixelBox
 from pixpnet.mapping.relevance.rules import propagate
-from pixpnet.mapping.relevance.shares import SHARES
 from pixpnet.mapping.relevance.tape import record
 from pixpnet.mapping.scene import scene
+from pixpnet.members.pixpnet import Architecture
 from pixpnet.model import PixPNet
-from pixpnet.model.add_on import NormalisedCells
-from pixpnet.model.similarities import SIMILARITIES
-from pixpnet.recipe import Architecture
+from pixpnet.parts import Cosine, Measure, NormalisedCells, Original, Reformulated, Similarity, SquaredL2
 from tests.mapping.networks import PREPROCESSING, around, picture, randomise
 
 # Black and white, as the network gets them: for each end a row of colours.
@@ -57,7 +55,7 @@ def test_two_pixels_through_four_layers_by_hand() -> None:
     image[0, 0] = torch.tensor([0.5, 0.25])
     about = scene(model, image, [0, 1])
     found = prp(about)
-    similarities = about.similarity_maps[:, 0, 0]
+    similarities = [float(maps[0, 0]) for maps in about.similarity_maps]
 
     # First layer, black 0 and white 1. Output 0: 2 (1/2 - 0) = 1 and 1 (1/4 - 0) = 1/4, so 4/5 and 1/5.
     # Output 1: -1 (1/2 - 1) = 1/2 and 3 (1/4 - 0) = 3/4, so 2/5 and 3/5.
@@ -78,8 +76,8 @@ def test_an_embedding_that_is_only_pulled_down_is_shared_by_what_pulls() -> None
         model.prototype_layer.prototypes[:, :, 0, 0] = torch.eye(2)
     image = torch.tensor([[[0.5, 0.0]], [[0.5, 0.0]], [[0.0, 0.0]]])
     about = scene(model, image, [0])
-    row, col = about.best_cells[0].tolist()
-    assert prp(about).maps[0, row, col] == pytest.approx(about.similarity_maps[0, row, col].item(), rel=1e-5)
+    row, col = about.cells[0]
+    assert prp(about).maps[0, row, col] == pytest.approx(about.similarity_maps[0][row, col].item(), rel=1e-5)
 
 
 def _stabilised(sums: Tensor) -> Tensor:
@@ -193,22 +191,25 @@ def test_every_layer_gives_back_what_it_gets(layer: nn.Module, seed: int, signed
 
 @given(
     values=st.lists(st.tuples(*[st.floats(-2, 2, width=32)] * 2), min_size=1, max_size=8),
-    distance=st.sampled_from(sorted(SHARES)),
-    similarity=st.sampled_from(sorted(SIMILARITIES)),
-    epsilon=st.sampled_from([1e-6, 1e-4, 1.0]),
+    measure=st.sampled_from([Cosine(), SquaredL2()]),
+    similarity=st.builds(
+        lambda kind, epsilon: kind(epsilon),
+        st.sampled_from([Reformulated, Original]),
+        st.sampled_from([1e-6, 1e-4, 1.0]),
+    ),
 )
 def test_shares_are_not_negative_and_sum_to_one(
-    values: list[tuple[float, float]], distance: str, similarity: str, epsilon: float
+    values: list[tuple[float, float]], measure: Measure, similarity: Similarity
 ) -> None:
     patches, prototypes = (torch.tensor(side).reshape(1, -1, 1, 1) for side in zip(*values, strict=True))
-    shares = SHARES[distance](patches, prototypes, SIMILARITIES[similarity], epsilon)
+    shares = measure.shares(patches, prototypes, similarity)
     assert (shares >= 0).all()
     assert shares.sum().item() == pytest.approx(1, abs=1e-5)
 
 
 def test_a_channel_that_is_nearer_has_a_larger_share_of_a_squared_distance() -> None:
     patches = torch.tensor([0.5, 0.4, 0.1]).reshape(1, 3, 1, 1)
-    shares = SHARES["squared_l2"](patches, torch.full_like(patches, 0.5), SIMILARITIES["reformulated"], 1e-6).flatten()
+    shares = SquaredL2().shares(patches, torch.full_like(patches, 0.5), Reformulated(1e-6)).flatten()
     assert shares[0] > shares[1] > shares[2] > 0
 
 

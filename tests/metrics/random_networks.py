@@ -4,7 +4,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from pixpnet.model.add_on import NormalisedCells
+from pixpnet.parts import NormalisedCells
 
 
 class Residual(nn.Module):

@@ -14,9 +14,9 @@ from torchvision import tv_tensors
 
 from pixpnet import zoo
 from pixpnet.data import Preprocessing, Sample
+from pixpnet.members.pixpnet import Architecture
 from pixpnet.metrics import consistency_and_stability
 from pixpnet.model import Backbone, PixPNet
-from pixpnet.recipe import Architecture
 from pixpnet.records import to_plain
 from pixpnet.training.judging import deal
 

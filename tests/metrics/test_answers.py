@@ -107,8 +107,8 @@ def test_only_the_five_highest_scores_are_compared() -> None:
     model = network_of(torch.nn.AvgPool2d(4), 8, prototypes_per_class=6)
     scores = torch.zeros(18)
     scores[:6] = torch.tensor([3.0, 9.0, 1.0, 8.0, 7.0, 6.0])
-    cells = torch.zeros(18, 2, dtype=torch.int64)
-    cells[2] = 1
+    cells = torch.zeros(18, 3, dtype=torch.int64)
+    cells[2, 1:] = 1
     counter = DistinctivenessCounter(model)
     counter.update(Answer(APART, 2, scores, cells))
     assert mean(counter.compute().field) == 0.0
@@ -127,9 +127,9 @@ def test_places_are_the_cells_that_the_network_says_won(monkeypatch: pytest.Monk
     # A pooling that gives prototypes other cells than the nearest: all at the bottom right.
     compare = PixPNet.compare
 
-    def assigned(self: PixPNet, embeddings: Tensor) -> object:
+    def assigned(self: PixPNet, embeddings: tuple[Tensor, ...]) -> object:
         output = compare(self, embeddings)
-        return replace(output, matches=replace(output.matches, best=torch.full_like(output.matches.best, 3)))
+        return replace(output, matches=replace(output.matches, cells=torch.ones_like(output.matches.cells)))
 
     monkeypatch.setattr(PixPNet, "compare", assigned)
     places = answer_places(finder(), [boxed(APART, 4, 4, 8, 8)])
@@ -147,7 +147,7 @@ def test_each_image_takes_one_forward_pass_and_batches_change_nothing(monkeypatc
     assert passed == [2, 1]
     assert told == [(1, 3), (2, 3), (3, 3)]
     one_by_one = list(answers(finder(), samples, batch_size=1))
-    assert [answer.best_cells.tolist() for answer in by_two] == [answer.best_cells.tolist() for answer in one_by_one]
+    assert [answer.cells.tolist() for answer in by_two] == [answer.cells.tolist() for answer in one_by_one]
 
 
 def test_a_model_in_training_mode_and_raw_images_are_refused() -> None:

@@ -2,22 +2,26 @@
 
 import json
 import os
+import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from pixpnet.box import Box
 from pixpnet.data import DataSet, LockedSplit
 from pixpnet.fields import receptive_fields
 from pixpnet.metrics.auditing import Audit, audit
 from pixpnet.model import Origin, PixPNet
+from pixpnet.parts import NoReasons, Sum
+from pixpnet.records import from_plain, to_plain
 from pixpnet.training import Run, RunError, open_run_data
 from tests.training.conftest import Trained
+from tests.training.material import draw_pictures
 
 
 @pytest.fixture
@@ -57,7 +61,10 @@ def test_every_claim_about_an_honest_run_holds_and_the_test_split_stays_closed(r
     assert result.reasoning.size == (2, 2)
     assert result.conduct.validation_images == 9
     rule = "the last epoch whose validation accuracy after replacement is within one standard error of the best so far"
-    assert f"of 3, {rule}; 9 validation images, none of which is in train" in result.conduct.findings[0].evidence
+    assert (
+        f"of 3, {rule}; 9 validation images, the picture of none of which is in train"
+        in result.conduct.findings[0].evidence
+    )
     assert len(result.conduct.openings) == 1
     assert (run / "openings.jsonl").read_text() == before
 
@@ -195,7 +202,7 @@ def test_fields_that_are_not_those_of_the_network_are_found_by_the_probe(run: Pa
     model = PixPNet.load(run)
     narrow = receptive_fields(nn.Conv2d(3, 8, 3, stride=8, padding=1), (3, 32, 32))[""]
     assert narrow.shape[-2:] == model.field.shape[-2:]
-    model._fields[32, 32] = narrow
+    model._fields[32, 32] = (narrow,)
     result = audit(run, model, None, pixels=6)
     assert result.localisation.mean_field < 0.02
     assert "the fields are those of this network" in failures(result)
@@ -294,7 +301,10 @@ def test_a_prototype_whose_picture_is_also_held_out_is_found(run: Path, data: Da
     result = audited(run, replace(data, **held_out), model)
     assert 0 in result.grounding.failed
     claims = {finding.claim: finding for finding in result.grounding.findings}
-    assert "a copy of" in claims["every origin is a training image of the prototype's class"].evidence
+    assert (
+        "a copy of"
+        in claims["every origin is a training image of a class that may give the prototype its patch"].evidence
+    )
 
 
 def test_damaged_records_are_errors_and_not_verdicts(run: Path) -> None:
@@ -313,3 +323,65 @@ def test_an_opening_carries_the_fingerprint_of_the_model(run: Path) -> None:
     assert opening.model == Run(run).fingerprint() != "none"
     (run / "model.safetensors").unlink()
     assert Run(run).fingerprint() == "none"
+
+
+def test_a_decision_that_refuses_to_give_reasons_fails_and_says_why(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = PixPNet.load(run)
+
+    def refuses(scores: Tensor, labels: Sequence[int]) -> Sum:
+        raise NoReasons("a recurrent network reads the scores")
+
+    monkeypatch.setattr(model.head, "reasons", refuses)
+    result = audited(run, None, model)
+    assert result.reasoning.verdict == result.verdict == "fails"
+    assert result.reasoning.largest_error is None
+    (finding,) = result.reasoning.findings
+    assert "a recurrent network reads the scores" in finding.evidence
+    assert from_plain(Audit, to_plain(result)) == result
+
+
+def test_reasons_that_are_no_number_are_not_true(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = PixPNet.load(run)
+    weights = model.head.weights() * float("nan")
+    monkeypatch.setattr(model.head, "weights", lambda: weights)
+    assert audited(run, None, model).reasoning.verdict == "fails"
+
+
+def test_a_constant_is_one_of_the_reasons(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = PixPNet.load(run)
+    reasons = model.head.reasons
+
+    def shifted(scores: Tensor, labels: Sequence[int]) -> Sum:
+        plain = reasons(scores, labels)
+        return Sum(plain.weights, plain.constant + 3.0)
+
+    monkeypatch.setattr(model.head, "reasons", shifted)
+    assert audited(run, None, model).reasoning.verdict == "fails"
+    logits = model.head.logits
+    monkeypatch.setattr(model.head, "logits", lambda scores: logits(scores) + 3.0)
+    assert audited(run, None, model).reasoning.verdict == "holds"
+
+
+def test_a_run_from_before_there_were_members_audits_as_it_did_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both the run and what its audit said were written by version 5bb0c51."""
+    folder = Path(__file__).parent
+    draw_pictures(tmp_path / "squares")
+    old = Path(shutil.copytree(folder / "run_before_members", tmp_path / "run"))
+    for file in old.iterdir():
+        os.utime(file)
+    monkeypatch.chdir(tmp_path)
+    model, config = PixPNet.load(old), Run(old).config
+    found = to_plain(audit(old, model, open_run_data(config)))
+    expected = json.loads((folder / "audit_before_members.json").read_text())
+    renamed = "every origin is a training image of a class that may give the prototype its patch"
+    expected["grounding"]["findings"][1]["claim"] = renamed
+    for part in ("localisation", "conduct"):
+        assert found[part] == expected[part]
+    for part, figure in (("grounding", "largest_difference"), ("reasoning", "largest_error")):
+        assert found[part].pop(figure) == pytest.approx(expected[part].pop(figure), abs=1e-6)
+        for record in (found, expected):
+            for finding in record[part]["findings"]:
+                finding["evidence"] = re.sub(r"\d(\.\d+)?e-\d+", "little", finding["evidence"])
+        assert found[part] == expected[part]

@@ -4,13 +4,23 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
 from pixpnet.data import collate
-from pixpnet.metrics.health.deciding import changed, deciding
+from pixpnet.metrics.health.deciding import deciding
+from pixpnet.parts import Linear, OneClassEach
 from tests.explanation.toys import real
 from tests.metrics.part_toys import BLACK, BLUE, RED, WHITE, YELLOW, finder, picture
 
 OWN = torch.tensor([[1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0]])
+
+
+def changed(scores: Tensor, weights: Tensor) -> Tensor:
+    """What a decision with these weights says."""
+    classes, prototypes = weights.shape
+    head = Linear(OneClassEach(torch.zeros(prototypes, dtype=torch.int64), classes), 1.0, 0.0, learns=True)
+    head.weight.data = weights
+    return head.decides(scores).long()
 
 
 def test_by_hand() -> None:
@@ -65,7 +75,10 @@ def test_without_images_nothing_is_known() -> None:
 def test_every_head_is_a_sum_of_weights_and_scores(head: str) -> None:
     model = real(head)
     output = model(torch.randn(2, 3, 48, 48, generator=torch.Generator().manual_seed(0)))
-    assert torch.allclose(output.matches.scores @ model.head.weights().T, output.logits, atol=1e-5)
+    for scores, logits in zip(output.matches.scores, output.logits, strict=True):
+        reasons = model.head.reasons(scores, range(3))
+        assert torch.allclose(reasons.logits(scores).float(), logits, atol=1e-5)
+        assert (reasons.magnitude(scores) >= reasons.logits(scores).abs() - 1e-9).all()
 
 
 def test_a_model_is_left_in_the_mode_it_was_in() -> None:

@@ -111,7 +111,7 @@ def test_a_random_network_is_counted_the_same_by_masks_and_sorting() -> None:
         for part in range(6):
             hits = []
             for number in ranked:
-                mask = model.field.mask(*matches.best_cells[number, prototype].tolist())
+                mask = model.field.mask(*matches.cells[number, prototype].tolist())
                 points = [samples[number].keypoints[k].tolist() for k in range(8) if FOLDING[k] == part]
                 hits.append(any(mask[int(y), int(x)] for x, y in points))
             shares.append(sum(hits) / 4)

@@ -10,7 +10,7 @@ from torchvision import tv_tensors
 
 from pixpnet.box import Box
 from pixpnet.data.sample import box_in
-from pixpnet.metrics.regions import CellRegions, area, centre, iou, object_mask, shared_area, union_mask
+from pixpnet.metrics.regions import Cell, CellRegions, area, centre, iou, object_mask, shared_area, union_mask
 from tests.explanation.toys import toy
 from tests.metrics.part_toys import BLACK, RED, picture
 
@@ -52,23 +52,25 @@ def test_cells_whose_fields_have_holes_are_compared_by_their_pixels() -> None:
     network = nn.Sequential(nn.Conv2d(3, 3, 1, stride=2), nn.Conv2d(3, 3, 3, padding=1))
     model = toy(network, size=(12, 12))
     field = model.field_at((12, 12))
-    regions = CellRegions(field, (12, 12))
-    assert len(regions.region((2, 2))) == 9  # FACTS 3: 9 pixels, not the hull's 25
+    regions = CellRegions(model, (12, 12))
+    assert len(regions.region(Cell(0, 2, 2))) == 9  # FACTS 3: 9 pixels, not the hull's 25
     for one, other in [((2, 2), (2, 2)), ((2, 2), (2, 3)), ((0, 0), (1, 1)), ((0, 0), (5, 5))]:
         first, second = field.mask(*one), field.mask(*other)
         expected = int((first & second).sum()) / int((first | second).sum())
-        assert regions.mean_iou([one, other]) == regions.mean_iou([other, one]) == expected
+        cells = [Cell(0, *one), Cell(0, *other)]
+        assert regions.mean_iou(cells) == regions.mean_iou(cells[::-1]) == expected
 
 
 def test_the_mean_is_over_pairs_and_windows_are_cut_to_the_image() -> None:
     model = toy()  # cells of 4 x 4 pixels in 8 x 8
-    regions = CellRegions(model.field, (8, 8))
+    regions = CellRegions(model, (8, 8))
+    left, right = Cell(0, 0, 0), Cell(0, 0, 1)
     # Of three cells two are the same: pairs with 1, 0 and 0.
-    assert regions.mean_iou([(0, 0), (0, 0), (0, 1)]) == pytest.approx(1 / 3)
+    assert regions.mean_iou([left, left, right]) == pytest.approx(1 / 3)
     # Middles (2, 2) and (2, 6) with windows of 6: 5 x 5 pixels each, 5 x 2 of them shared.
-    assert regions.region((0, 1), 6) == (Box(0, 3, 5, 8),)
-    assert regions.mean_iou([(0, 0), (0, 1)], 6) == 10 / 40
-    assert regions.mean_iou([(0, 0)]) is None
+    assert regions.region(right, 6) == (Box(0, 3, 5, 8),)
+    assert regions.mean_iou([left, right], 6) == 10 / 40
+    assert regions.mean_iou([left]) is None
 
 
 def test_the_object_is_its_box_or_else_its_masks() -> None:

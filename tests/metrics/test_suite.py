@@ -17,12 +17,22 @@ from pixpnet.metrics.bootstrap import Estimate
 from pixpnet.metrics.health import prototype_health
 from pixpnet.metrics.ordering import STATED_ERROR, Curve, relevance_ordering
 from pixpnet.metrics.part_scores import PartScores
-from pixpnet.metrics.suite import ClassDraw, Settings, Table, compare, group_tables, measure, read_table, spread
+from pixpnet.metrics.suite import (
+    ClassDraw,
+    Settings,
+    Table,
+    compare,
+    group_tables,
+    measure,
+    plain_table,
+    read_table,
+    spread,
+    table_from_plain,
+)
 from pixpnet.metrics.suite import measuring as suite
 from pixpnet.metrics.suite.band import GRID, median_band, on_grid
 from pixpnet.metrics.suite.keeping import Kept
 from pixpnet.model import PixPNet
-from pixpnet.records import to_plain
 from pixpnet.training import Run, open_data_of, open_run_data
 from tests.training.conftest import Trained
 from tests.views.test_curve_figure import HEALTH, PLACES
@@ -319,11 +329,11 @@ def tables(run: Path) -> Callable[..., Table]:
     table = measure(run, replace(FEW, samples=1)).table
 
     def changed(seed: int, epochs: int = 3, **settings: Any) -> Table:
-        how = replace(table.config.optimisation, epochs=epochs)
+        optimisation = replace(table.config.optimisation, epochs=epochs)
         return replace(
             table,
             model=f"{seed}",
-            config=replace(table.config, seed=seed, optimisation=how, workers=seed),
+            config=replace(table.config, seed=seed, workers=seed).with_settings(optimisation=optimisation),
             settings=replace(table.settings, **settings),
         )
 
@@ -361,8 +371,23 @@ def test_a_run_whose_model_was_changed_since_is_not_compared(run: Path, tmp_path
 def test_a_table_reads_back_and_a_damaged_one_is_refused(run: Path) -> None:
     table = measure(run, replace(FEW, samples=1)).table
     assert read_table(run) == read_table(run / "measure") == table
-    plain = to_plain(table)
+    plain = plain_table(table)
     plain["mean_field"] = "large"
     (run / "measure" / "table.json").write_text(json.dumps(plain))
     with pytest.raises(ValueError, match="mean_field"):
         read_table(run)
+
+
+def test_a_table_of_an_earlier_version_reads_back(run: Path) -> None:
+    table = measure(run, replace(FEW, samples=1)).table
+    plain = plain_table(table)
+    assert plain["config"].pop("member") == "pixpnet"
+    (run / "measure" / "table.json").write_text(json.dumps(plain))
+    assert read_table(run) == table
+    assert read_table(run).config.settings == table.config.settings
+
+
+def test_tables_hold_the_settings_of_the_member(run: Path) -> None:
+    table = measure(run, replace(FEW, samples=1)).table
+    other = table.config.with_settings(architecture=replace(table.config.settings.architecture, epsilon=0.5))
+    assert table_from_plain(plain_table(replace(table, config=other))).config == other != table.config

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from pixpnet.data import Preprocessing
+from pixpnet.members.pixpnet import Architecture
 from pixpnet.model import Backbone, PixPNet
 from pixpnet.model.backbone import FieldWarning
-from pixpnet.recipe import Architecture
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ import torch
 from pixpnet import zoo
 from pixpnet.box import Box
 from pixpnet.data import Preprocessing
+from pixpnet.members.pixpnet import Architecture
 from pixpnet.model import Backbone, Origin, PixPNet
-from pixpnet.recipe import Architecture
 
 SIZE = 40
 PREPROCESSING = Preprocessing(shortest_side=50, crop=44, size=SIZE, mean=(0.1, 0.2, 0.3), std=(0.5, 0.6, 0.7))

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from pixpnet import zoo
 from pixpnet.data import Preprocessing
+from pixpnet.members.pixpnet import Architecture
 from pixpnet.model import FieldWarning, ModelFileError, PixPNet
 from pixpnet.model.build import build_backbone, build_model
-from pixpnet.recipe import Architecture
 from tests.model.test_edits import random_weights
 
 KEY = "pixpnet"

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from pixpnet import zoo
 from pixpnet.box import Box
+from pixpnet.members.pixpnet import Architecture
 from pixpnet.model import Backbone, ModelFileError, PixPNet
-from pixpnet.recipe import Architecture
 from tests.model.conftest import PREPROCESSING, SIZE, origins_of, small_model
 from tests.model.files import parts, refusal, with_card, with_text
 
@@ -48,7 +48,7 @@ def test_a_model_that_was_saved_answers_bit_by_bit_the_same(
         expected, found = model.eval()(images), loaded(images)
     assert torch.equal(found.logits, expected.logits)
     assert torch.equal(found.matches.distance_maps, expected.matches.distance_maps)
-    assert torch.equal(found.matches.best, expected.matches.best)
+    assert torch.equal(found.matches.cells, expected.matches.cells)
     assert torch.equal(loaded.head.weights(), model.head.weights())
     for parameter, other in zip(model.parameters(), loaded.parameters(), strict=True):
         assert parameter.requires_grad == other.requires_grad

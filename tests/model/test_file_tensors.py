@@ -84,7 +84,7 @@ def test_a_card_of_another_network_is_refused(saved: Path, tmp_path: Path, chang
         lambda card: card["architecture"].update(dim=40_000),  # two convolutions of 6.4 GB
         lambda card: card["architecture"].update(dim=10**30),
         lambda card: card["architecture"].update(prototypes_per_class=10**9),
-        lambda card: card["architecture"].update(prototype_rows=10**6, prototype_cols=10**6),
+        lambda card: card["architecture"].update(prototype_rows=1024, prototype_cols=1024),
         lambda card: card.update(class_names=["a", "b"] * 10**5),
         lambda card: card["preprocessing"].update(size=4097),
         lambda card: card["preprocessing"].update(size=30_000),
@@ -109,7 +109,7 @@ def test_empty_tensors_do_not_vouch_for_a_huge_network(saved: Path, tmp_path: Pa
     # Tensors of no numbers may have any shape and take no room in a file.
     tensors, card = parts(saved)
     card.update(class_names=[], origins=None)
-    card["architecture"].update(dim=6, prototype_rows=10**6, prototype_cols=10**6)
-    tensors["prototype_layer.prototypes"] = torch.empty(0, 6, 10**6, 10**6)
+    card["architecture"].update(dim=6, prototype_rows=1024, prototype_cols=1024)
+    tensors["prototype_layer.prototypes"] = torch.empty(0, 6, 1024, 1024)
     tensors["head.weight"] = torch.empty(0, 0)
     assert "at least two classes" in refusal(with_text(tensors, json.dumps(card), tmp_path))

@@ -16,8 +16,8 @@ def test_the_pieces_of_an_answer_agree(squeezed: Backbone, images: Tensor, head:
     model = small_model(squeezed, head=head, prototype_rows=kernel[0], prototype_cols=kernel[1])
     with torch.no_grad():
         output = model(images)
-        embeddings = model.embed(images)
-        again = model.compare(embeddings)
+        (embeddings,) = model.embed(images)
+        again = model.compare((embeddings,))
         by_hand = model.add_on(model.backbone(images))
     cells = embeddings.shape[-2:]
     assert embeddings.shape == (2, 6, *cells)
@@ -26,7 +26,7 @@ def test_the_pieces_of_an_answer_agree(squeezed: Backbone, images: Tensor, head:
     assert output.matches.distance_maps.shape == (2, 6, cells[0] - kernel[0] + 1, cells[1] - kernel[1] + 1)
     torch.testing.assert_close(embeddings, by_hand, rtol=1e-4, atol=1e-6)
     assert torch.equal(output.logits, again.logits)
-    assert torch.equal(output.matches.best, again.matches.best)
+    assert torch.equal(output.matches.cells, again.matches.cells)
     torch.testing.assert_close(output.logits, output.matches.scores @ model.head.weights().T)
 
 
@@ -85,15 +85,18 @@ def test_the_field_of_larger_prototypes_is_the_union_of_their_cells(squeezed: Ba
 
 
 def test_pixels_outside_a_cells_field_never_change_its_similarity(model: PixPNet, images: Tensor) -> None:
+    def similarities(batch: Tensor) -> Tensor:
+        return torch.stack(model.similarity_maps(model(batch).matches, range(model.num_prototypes)), dim=1)
+
     row, col = 3, 5
     outside = ~model.field.mask(row, col)
     assert outside.any()
     changed = torch.where(outside, torch.randn(images.shape, generator=torch.Generator().manual_seed(9)), images)
     with torch.no_grad():
-        before, after = (model(batch).matches.similarity_maps[..., row, col] for batch in (images, changed))
+        before, after = (similarities(batch)[..., row, col] for batch in (images, changed))
     torch.testing.assert_close(before, after, rtol=1e-4, atol=1e-5)
     with torch.no_grad():
-        inside = model(torch.where(outside, images, changed + 1)).matches.similarity_maps[..., row, col]
+        inside = similarities(torch.where(outside, images, changed + 1))[..., row, col]
     assert not torch.allclose(before, inside, rtol=1e-4, atol=1e-5)
 
 

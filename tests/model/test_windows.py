@@ -12,8 +12,8 @@ from pixpnet import zoo
 from pixpnet.data import Preprocessing
 from pixpnet.fields import receptive_fields
 from pixpnet.fields.verify import verify_fields
+from pixpnet.members.pixpnet import Architecture
 from pixpnet.model import Backbone, CutError, PixPNet
-from pixpnet.recipe import Architecture
 from pixpnet.windows import Windows, window_starts
 
 # Small images are seen whole by deep layers; here that is on purpose.
@@ -112,7 +112,7 @@ def test_a_network_on_windows_is_saved_and_loaded_whole(tmp_path: Path) -> None:
     assert again.backbone.windows == windows
     assert again.preprocessing.frame == "pad"
     assert torch.equal(before.logits, after.logits)
-    assert torch.equal(before.matches.best, after.matches.best)
+    assert torch.equal(before.matches.cells, after.matches.cells)
     assert again.field.boxes(1, 1) == [(12, 12, 35, 35)]  # its strides leave out the last line of a window
 
 
@@ -166,7 +166,7 @@ def test_stem_and_tail_together_are_the_network(name: str, at: str, frozen: str,
     with torch.no_grad():
         whole = backbone(images)
         backbone.freeze(frozen, (64, 64))
-        parted = backbone.tail(backbone.stem(images))
+        parted = backbone.tail_maps(backbone.stem(images))[-1]
         assert torch.equal(parted, whole)
         assert torch.equal(backbone(images), whole)
         backbone.freeze("all", (64, 64))

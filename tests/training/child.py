@@ -19,7 +19,7 @@ import torch
 import pixpnet.training.replacement as replacement_module
 import pixpnet.training.run as run_module
 from pixpnet.config import RunConfig
-from pixpnet.recipe import Replacement
+from pixpnet.settings import Replacement
 from pixpnet.training import crops
 from pixpnet.training.checkpoint import LastEpoch
 from pixpnet.training.fitting import Fitting
@@ -150,7 +150,7 @@ def together(store: str, rank: int, world_size: int) -> Iterator[None]:
 
 
 def replace_and_judge(
-    store: str, rank: int, world_size: int, run: str, data: str, batch_size: int, how: Replacement, out: str
+    store: str, rank: int, world_size: int, run: str, data: str, batch_size: int, how: Replacement | None, out: str
 ) -> None:
     """Replaces prototypes of a run's model, shifted by noise, and judges it, on this process's share."""
     from pixpnet.data import Loading, open_data, plain_loader
@@ -161,7 +161,9 @@ def replace_and_judge(
 
     opened, model = open_data(data), PixPNet.load(run)
     generator = torch.Generator().manual_seed(7)
-    model.prototypes.data = torch.rand(model.prototypes.shape, generator=generator)
+    for grid in model.grids:
+        prototypes = grid.comparison.prototypes
+        prototypes.data = torch.rand(prototypes.shape, generator=generator)
     model.origins = None
 
     def mine(entries: Any) -> Any:
@@ -169,9 +171,13 @@ def replace_and_judge(
         return plain_loader(opened, share, model.preprocessing, Loading(batch_size))
 
     with together(store, rank, world_size) if world_size > 1 else contextlib.nullcontext():
-        origins = replace_prototypes(model, mine(opened.train), opened.train, how)
+        origins = () if how is None else replace_prototypes(model, mine(opened.train), opened.train, how)
         judgement = judge(model, model.num_classes, mine(opened.val), together=True)
-    found = {"origins": to_plain(origins), "judgement": to_plain(judgement), "prototypes": model.prototypes.tolist()}
+    found = {
+        "origins": to_plain(origins),
+        "judgement": to_plain(judgement),
+        "prototypes": [grid.comparison.prototypes.tolist() for grid in model.grids],
+    }
     Path(out).write_text(json.dumps(found))
 
 

@@ -15,8 +15,9 @@ from torch import Tensor, nn
 
 from pixpnet.config import RunConfig
 from pixpnet.data import Batch, Entry, Preprocessing
+from pixpnet.members.pixpnet import Architecture, PixPNetConfig
 from pixpnet.model import Backbone, PixPNet
-from pixpnet.recipe import Architecture, Optimisation, Replacement
+from pixpnet.settings import Optimisation, Replacement
 
 COLOURS = {"blue": (40, 40, 200), "green": (40, 200, 40), "red": (200, 40, 40)}
 COUNTS = {"train": 8, "val": 3, "test": 4}
@@ -45,11 +46,16 @@ def small_config(data: Path, **changes: Any) -> RunConfig:
         data=f"folder:{data}",
         backbone="small-21",
         size=32,
-        architecture=Architecture(dim=8, prototypes_per_class=2),
-        optimisation=Optimisation(epochs=3, warm_up_epochs=1, batch_size=8, views=1),
-        replacement=Replacement(start=1, every=1),
+        settings=PixPNetConfig(
+            Architecture(dim=8, prototypes_per_class=2),
+            optimisation=Optimisation(epochs=3, warm_up_epochs=1, batch_size=8, views=1),
+            replacement=Replacement(start=1, every=1),
+        ),
     )
-    return replace(config, **changes)
+    own = {
+        name: changes.pop(name) for name in ("architecture", "losses", "optimisation", "replacement") if name in changes
+    }
+    return replace(config, **changes).with_settings(**own)
 
 
 def small_model(classes: int = 2, size: int = 13, seed: int = 0, **architecture: Any) -> PixPNet:
@@ -77,7 +83,7 @@ def identity_model(classes: int, rows: int, cols: int, **architecture: Any) -> P
     how = Architecture(**{"dim": 3, "distance": "squared_l2", **architecture})
     names = [f"class {label}" for label in range(classes)]
     model = PixPNet(Backbone(nn.Conv2d(3, 4, 1), "", (size, size)), how, names, Preprocessing().scaled_to(size))
-    model.embed = lambda images: images  # type: ignore[method-assign]
+    model.embed = lambda images: (images,)  # type: ignore[method-assign]
     return model
 
 

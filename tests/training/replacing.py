@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from pixpnet.model import Origin, PixPNet
-from pixpnet.recipe import Replacement
+from pixpnet.settings import Replacement
 from pixpnet.training import replace_prototypes
 from tests.training.material import batches_of, entries_of
 

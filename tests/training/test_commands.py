@@ -13,13 +13,12 @@ import yaml
 from PIL import Image, ImageOps
 
 from pixpnet.cli import main
-from pixpnet.commands.train import complete
-from pixpnet.config import RunConfig
+from pixpnet.commands.train_options import prepare
+from pixpnet.config import RunConfig, config_from_plain, plain_config
 from pixpnet.data import Entry
 from pixpnet.data.reader import FileReader
+from pixpnet.family import MEMBERS, member_named
 from pixpnet.model import PixPNet
-from pixpnet.recipe import RECIPES
-from pixpnet.records import from_plain, to_plain
 from tests.training.conftest import Trained
 from tests.training.material import draw_pictures
 
@@ -48,45 +47,58 @@ def test_train_end_to_end_with_the_configuration_of_another_run(
     assert "--resume" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("recipe", list(RECIPES))
-def test_a_printed_configuration_is_the_recipe_and_reads_back(
-    recipe: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def printed(*words: str) -> RunConfig:
-        with pytest.raises(SystemExit) as end:
-            main(["train", *words, "--print_config"])
-        assert end.value.code in (None, 0)
-        values = yaml.safe_load(capsys.readouterr().out)
-        return from_plain(RunConfig, {name: values[name] for name in to_plain(RunConfig())})
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    """What `--print_config` prints."""
+    with pytest.raises(SystemExit) as end:
+        main(["train", *words, "--print_config"])
+    assert end.value.code in (None, 0)
+    values: dict[str, Any] = yaml.safe_load(capsys.readouterr().out)
+    return values
 
-    config = printed("--recipe", recipe, "--seed", "5")
-    assert config.recipe == RECIPES[recipe]
-    assert config.seed == 5
+
+def configured(capsys: pytest.CaptureFixture[str], *words: str) -> RunConfig:
+    """The configuration that `--print_config` prints."""
+    values = printed(capsys, *words)
+    return config_from_plain(
+        {name: value for name, value in values.items() if name not in ("out", "resume", "own_code")}
+    )
+
+
+PRESETS = [(name, preset) for name in MEMBERS for preset in member_named(name).presets]
+
+
+@pytest.mark.parametrize(("member", "preset"), PRESETS)
+def test_a_printed_configuration_is_the_preset_and_reads_back(
+    member: str, preset: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = configured(capsys, "--member", member, "--preset", preset, "--seed", "5")
+    assert config.settings == member_named(member).presets[preset]
+    assert (config.member, config.seed) == (member, 5)
     file = tmp_path / "mine.yaml"
-    file.write_text(yaml.safe_dump(to_plain(config)))
-    assert printed("--config", str(file)) == config
-    changed = printed("--config", str(file), "--losses.cluster_weight", "0.25")
-    assert changed.losses.cluster_weight == 0.25
-    assert changed.recipe == replace(config.recipe, losses=replace(config.losses, cluster_weight=0.25))
+    file.write_text(yaml.safe_dump(plain_config(config)))
+    assert configured(capsys, "--config", str(file)) == config
+    changed = configured(capsys, "--config", str(file), "--optimisation.add_on_rate", "0.25")
+    assert changed == config.with_settings(optimisation=replace(config.optimisation, add_on_rate=0.25))
     # What comes before the file on the command line changes it as well.
-    assert printed("--losses.cluster_weight", "0.25", "--config", str(file)) == changed
+    assert configured(capsys, "--optimisation.add_on_rate", "0.25", "--config", str(file)) == changed
+    # And so does what was printed, as it was printed.
+    file.write_text(yaml.safe_dump(printed(capsys, "--member", member, "--preset", preset, "--seed", "5")))
+    assert configured(capsys, "--config", str(file)) == config
 
 
 def test_edits_pass_through_the_command_line_and_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     edits = ("unstride:layer3.0", "pointwise:layer3.1.conv2")
 
-    def printed(*words: str) -> list[str]:
-        with pytest.raises(SystemExit):
-            main(["train", *words, "--print_config"])
-        text = capsys.readouterr().out
-        (tmp_path / "mine.yaml").write_text(text)
-        found: list[str] = yaml.safe_load(text)["edits"]
+    def passed(*words: str) -> list[str]:
+        values = printed(capsys, *words)
+        (tmp_path / "mine.yaml").write_text(yaml.safe_dump(values))
+        found: list[str] = values["edits"]
         return found
 
-    assert printed() == []
-    assert printed("--edits", f"[{', '.join(edits)}]") == list(edits)
-    assert printed("--config", str(tmp_path / "mine.yaml")) == list(edits)
-    assert printed("--config", str(tmp_path / "mine.yaml"), "--edits", "[]") == []
+    assert passed() == []
+    assert passed("--edits", f"[{', '.join(edits)}]") == list(edits)
+    assert passed("--config", str(tmp_path / "mine.yaml")) == list(edits)
+    assert passed("--config", str(tmp_path / "mine.yaml"), "--edits", "[]") == []
 
 
 @pytest.mark.parametrize(
@@ -116,49 +128,174 @@ def test_train_wants_to_know_where(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "completed"),
+    ("words", "member", "preset"),
     [
-        # What is named comes first, in the order in which it came; the later one changes the earlier one.
-        (["--seed", "7", "--config", "a.yaml"], ["--config", "a.yaml", "--seed", "7"]),
-        (["--seed=7", "--recipe=pixpnet"], ["--recipe=pixpnet", "--seed=7"]),
-        (["--config=a.yaml", "--seed", "7", "--recipe", "x"], ["--config=a.yaml", "--recipe", "x", "--seed", "7"]),
-        (["--recipe", "x", "--seed=7", "--config=a.yaml"], ["--recipe", "x", "--config=a.yaml", "--seed=7"]),
-        # Nothing is added to what is named, whatever the weights.
-        (["--weights=imagenet", "--config=a.yaml"], ["--config=a.yaml", "--weights=imagenet"]),
         # Where nothing is named, the weights decide, wherever they stand.
-        (["--out", "r", "--weights=imagenet"], ["--recipe", "laptop", "--out", "r", "--weights=imagenet"]),
-        (["--out", "r", "--weights", "a.pth"], ["--recipe", "laptop", "--out", "r", "--weights", "a.pth"]),
-        (["--weights", "none", "--out", "r"], ["--recipe", "scratch", "--weights", "none", "--out", "r"]),
-        (["--weights=none"], ["--recipe", "scratch", "--weights=none"]),
-        ([], ["--recipe", "scratch"]),
-        # A run that goes on has its own.
-        (["--own_code", "--resume", "r"], ["--resume", "r", "--own_code"]),
-        (["--resume=r"], ["--resume=r"]),
+        ([], "pixpnet", "scratch"),
+        (["--weights", "none", "--seed", "1"], "pixpnet", "scratch"),
+        (["--weights=none"], "pixpnet", "scratch"),
+        (["--seed", "1", "--weights=imagenet"], "pixpnet", "laptop"),
+        (["--weights", "a.pth", "--seed", "1"], "pixpnet", "laptop"),
+        (["--member=protopnet", "--weights", "imagenet"], "protopnet", "laptop"),
+        (["--seed=7", "--member", "protopnet"], "protopnet", "scratch"),
+        # What is named counts, in either spelling and anywhere.
+        (["--weights=imagenet", "--preset=paper"], "pixpnet", "paper"),
+        (["--preset", "frozen", "--seed=7", "--member", "protopnet"], "protopnet", "frozen"),
     ],
 )
-def test_the_recipe_or_file_comes_first_in_either_spelling(words: list[str], completed: list[str]) -> None:
-    assert list(complete(words)) == completed
+def test_member_and_preset_decide_what_an_option_is(
+    words: list[str], member: str, preset: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = configured(capsys, *words)
+    assert (config.member, config.settings) == (member, member_named(member).presets[preset])
 
 
-def test_the_later_of_a_file_and_a_recipe_changes_the_earlier_and_options_change_both(
+@pytest.mark.parametrize(
+    ("recipe", "today"),
+    [
+        ("laptop", "--preset laptop"),
+        ("scratch", "--preset scratch"),
+        ("frozen", "--preset frozen"),
+        ("tail", "--preset tail"),
+        ("pixpnet", "--preset paper"),
+        ("protopnet", "--member protopnet --preset paper"),
+    ],
+)
+def test_recipes_of_earlier_versions_work_with_a_hint(
+    recipe: str, today: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = configured(capsys, *today.split())
+    for words in (["--recipe", recipe], [f"--recipe={recipe}"], ["--config", recipe]):
+        with pytest.raises(SystemExit):
+            main(["train", *words, "--print_config"])
+        said = capsys.readouterr()
+        assert said.err == f"{words[0].partition('=')[0]} {recipe} is now {today}\n"
+        values = {name: value for name, value in yaml.safe_load(said.out).items() if name in plain_config(expected)}
+        assert config_from_plain(values) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--member", "protopnetz"], "the family has no member 'protopnetz': did you mean protopnet?"),
+        (["--member=unheard-of"], "there are pixpnet, protopnet"),
+        (["--preset", "labtop"], "pixpnet has no preset 'labtop': did you mean laptop? There are paper, laptop"),
+        (["--member", "protopnet", "--preset", "nonesuch"], "protopnet has no preset 'nonesuch'"),
+        (["--member", "protopnet", "--member", "pixpnet"], "trains one member"),
+        (["--member", "pixpnet", "--recipe", "protopnet"], "trains one member"),
+    ],
+)
+def test_a_member_or_preset_that_does_not_exist_is_one_line_that_lists_them(
+    words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["train", *words, "--out", "run"])
+    assert end.value.code == 2
+    *hints, error = capsys.readouterr().err.splitlines()
+    assert len(hints) == ("--recipe" in words)
+    assert error.startswith("error: ")
+    assert says in error
+
+
+def test_options_are_those_of_the_member(capsys: pytest.CaptureFixture[str]) -> None:
+    assert configured(capsys, "--architecture.head", "frozen").settings.architecture.head == "frozen"
+    with pytest.raises(SystemExit) as end:
+        main(["train", "--member", "protopnet", "--architecture.head", "frozen", "--out", "run"])
+    assert end.value.code == 2
+    assert "--architecture.head" in capsys.readouterr().err
+
+
+def helped(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    with pytest.raises(SystemExit) as end:
+        main(["train", *words, "--help"])
+    assert end.value.code in (None, 0)
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_help_shows_the_values_that_will_be_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    epochs = "stages of the head alone come on top (default: {})"
+    assert epochs.format(11) in helped(capsys)
+    assert epochs.format(12) in helped(capsys, "--weights", "imagenet")
+    assert epochs.format(16) in helped(capsys, "--preset=frozen")
+    published = helped(capsys, "--member", "protopnet", "--preset", "paper")
+    assert epochs.format(50) in published
+    assert "--architecture.head" not in published
+    assert "(used here: paper)" in published
+    file = tmp_path / "mine.yaml"
+    file.write_text("seed: 5\noptimisation:\n  epochs: 7\n  backbone_rate: 1e-5\n")
+    shown = helped(capsys, "--config", str(file))
+    assert epochs.format(7) in shown
+    assert "the validation split (default: 5)" in shown
+    assert "learning rate of the backbone (default: 1e-05)" in shown
+    assert epochs.format(7) in helped(capsys, "--member", "protopnet", "--preset", "laptop", "--config", str(file))
+
+
+def test_the_later_of_a_file_and_a_preset_changes_the_earlier_and_options_change_both(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("seed: 5\noptimisation:\n  epochs: 7\n")
-
-    def printed(*words: str) -> dict[str, Any]:
-        with pytest.raises(SystemExit):
-            main(["train", *words, "--print_config"])
-        values: dict[str, Any] = yaml.safe_load(capsys.readouterr().out)
-        return values
-
-    for words in (["--recipe=protopnet", "--config", str(file)], ["--recipe", "protopnet", f"--config={file}"]):
-        values = printed(*words)
-        assert (values["seed"], values["architecture"]["head"]) == (5, "linear")
+    for words in (
+        ["--recipe=protopnet", "--config", str(file)],
+        ["--member", "protopnet", "--preset", "paper", f"--config={file}"],
+    ):
+        values = printed(capsys, *words)
+        assert (values["seed"], values["member"], values["replacement"]["head_epochs"]) == (5, "protopnet", 20)
         assert values["optimisation"]["epochs"] == 7
-    values = printed("--optimisation.epochs=9", f"--config={file}", "--recipe=protopnet")
-    assert values["optimisation"]["epochs"] == 9
-    assert printed(f"--config={file}", "--recipe=protopnet")["optimisation"]["epochs"] == 50
+    behind = [f"--config={file}", "--member=protopnet", "--preset=paper"]
+    values = printed(capsys, "--optimisation.epochs=9", *behind)
+    assert (values["seed"], values["optimisation"]["epochs"]) == (5, 9)
+    assert printed(capsys, *behind)["optimisation"]["epochs"] == 50
+    # What a file does not say is the paper's.
+    assert printed(capsys, f"--config={file}")["optimisation"]["batch_size"] == 64
+
+
+def test_a_file_of_another_member_gives_data_and_backbone_to_a_preset_behind_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.yaml"
+    config = RunConfig.of("pixpnet", "laptop", data="folder:photos", backbone="resnet18", at="layer3", seed=3)
+    file.write_text(yaml.safe_dump(plain_config(config)))
+    with pytest.raises(SystemExit) as end:
+        main(["train", "--config", str(file), "--member", "protopnet", "--out", "run"])
+    assert end.value.code == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert f"{file} configures pixpnet, and the run is to train protopnet: name a preset behind the file" in said
+    found = configured(capsys, "--config", str(file), "--member", "protopnet", "--preset", "laptop")
+    assert found == replace(config, member="protopnet", settings=member_named("protopnet").presets["laptop"])
+    # The member of a file is that of the run.
+    file.write_text("member: protopnet\nseed: 4\n")
+    assert configured(capsys, "--config", str(file)) == RunConfig(member="protopnet", seed=4)
+    file.write_text("member: nobody\n")
+    with pytest.raises(SystemExit) as end:
+        main(["train", "--config", str(file), "--out", "run"])
+    assert end.value.code == 1
+    assert f"{file}: the family has no member 'nobody'" in capsys.readouterr().err
+
+
+def test_hyphens_are_as_good_as_underscores_and_code_named_here_is_allowed() -> None:
+    assert prepare(["--window-stride", "40", "--judge-on-test=false"]).words == (
+        *("--window_stride", "40", "--judge_on_test=false"),
+    )
+    assert prepare(["--own_code", "--resume", "r"]).words == ("--resume", "r", "--own_code")
+    assert prepare(["--resume=r"]).words == ("--resume", "r")
+    for words in (["--backbone", "mine:build"], ["--backbone=mine:build"]):
+        assert prepare(words).words[-1] == "--own_code"
+    assert "--own_code" not in prepare(["--backbone", "timm:resnet18"]).words
+
+
+def test_the_family_is_listed_for_people_and_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["members"]) == 0
+    table = capsys.readouterr().out
+    assert main(["members", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert [member["name"] for member in record["members"]] == list(MEMBERS)
+    assert record["default"] == "pixpnet"
+    for member in record["members"]:
+        assert member["title"] in table
+        assert member["summary"].split()[-1] in table
+        assert ", ".join(member["presets"]) in table
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ from torch import nn
 
 from pixpnet.config import RunConfig
 from pixpnet.data import Augmentation, DataSet, open_data
+from pixpnet.members.pixpnet import Architecture, PixPNetConfig
 from pixpnet.model import Backbone, PixPNet
-from pixpnet.recipe import Architecture, Optimisation, Recipe
+from pixpnet.settings import Optimisation
 from pixpnet.training import judge, train
 from pixpnet.training.features import Features, FeaturesError, ViewOf
 from tests.training.material import in_child, small_config
@@ -143,11 +144,11 @@ def test_a_full_disk_is_said_before_anything_is_written(
     assert not list(tmp_path.glob("*/*.safetensors"))
 
 
-def frozen_config(pictures: Path, **changes: Any) -> RunConfig:
+def frozen_config(pictures: Path, frozen: str = "all", **changes: Any) -> RunConfig:
     config = small_config(
         pictures,
         architecture=Architecture(dim=8, prototypes_per_class=2, pooling="distinct", channel_dropout=0.2),
-        optimisation=Optimisation(epochs=3, warm_up_epochs=0, batch_size=8, views=2, frozen="all"),
+        optimisation=Optimisation(epochs=3, warm_up_epochs=0, batch_size=8, views=2, frozen=frozen),
     )
     return replace(config, **changes)
 
@@ -163,8 +164,7 @@ def test_a_run_on_kept_features_is_judged_as_the_network_answers_for_images(
     pictures: Path, own_cache: Path, tmp_path: Path, frozen: str
 ) -> None:
     layer = frozen if frozen == "all" else first_module(pictures)
-    optimisation = replace(frozen_config(pictures).optimisation, frozen=layer)
-    config = frozen_config(pictures, optimisation=optimisation)
+    config = frozen_config(pictures, layer)
     metrics = train(config, tmp_path / "run")
     assert metrics is not None
     data = open_data(config.data)
@@ -176,7 +176,8 @@ def test_a_run_on_kept_features_is_judged_as_the_network_answers_for_images(
     found = judge(model, 3, plain_loader(data, entries, model.preprocessing, Loading(batch_size=8)))
     assert metrics.test is not None
     assert found.confusion == metrics.test.confusion
-    assert found.loss == pytest.approx(metrics.test.loss, abs=1e-5)
+    # Features are computed image by image and the network answers in batches; the pole of the similarity magnifies that.
+    assert found.loss == pytest.approx(metrics.test.loss, abs=1e-4)
     assert any(own_cache.iterdir())
 
 
@@ -223,4 +224,4 @@ def test_a_killed_run_on_features_ends_bit_for_bit_the_same(
 
 def test_a_frozen_backbone_cannot_be_pretrained() -> None:
     with pytest.raises(ValueError, match="pretrained"):
-        Recipe(optimisation=Optimisation(frozen="all", pretraining_epochs=2))
+        PixPNetConfig(optimisation=Optimisation(frozen="all", pretraining_epochs=2))

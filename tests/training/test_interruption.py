@@ -12,7 +12,7 @@ import torch
 from pixpnet.cli import main
 from pixpnet.config import RunConfig, read_config
 from pixpnet.model import PixPNet
-from pixpnet.recipe import Optimisation
+from pixpnet.settings import Optimisation
 from pixpnet.training import RunError, TrainingDiverged, resume, train
 from pixpnet.training.fitting import Fitting
 from tests.training.conftest import Trained

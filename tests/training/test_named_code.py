@@ -8,7 +8,7 @@ import pytest
 
 from pixpnet.cli import main
 from pixpnet.config import config_text, read_config
-from pixpnet.recipe import Optimisation
+from pixpnet.settings import Optimisation
 from pixpnet.training import RunError, train
 from tests.training.material import small_config
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from pixpnet.data import Preprocessing
+from pixpnet.members.pixpnet import Architecture
 from pixpnet.model import Backbone, PixPNet
-from pixpnet.recipe import Architecture
 from pixpnet.smallnet import SmallNet
 from tests.training.replacing import IDS, LABELS, noise, replaced
 
@@ -68,7 +68,8 @@ def test_pixels_outside_the_origins_field_do_not_change_the_prototype(grown: tup
         assert not seen.all()
         other = noise(1, 40, seed=origin.prototype)[0]
         with torch.no_grad():
-            kept, lost = model.embed(torch.stack([torch.where(seen, image, other), torch.where(seen, other, image)]))
+            both = torch.stack([torch.where(seen, image, other), torch.where(seen, other, image)])
+            ((kept, lost),) = model.embed(both)
         patch = (slice(None), slice(origin.row, origin.row + height), slice(origin.col, origin.col + width))
         torch.testing.assert_close(kept[patch], model.prototypes[origin.prototype].detach(), rtol=0, atol=1e-6)
         assert (lost[patch] - model.prototypes[origin.prototype]).abs().max() > 1e-4

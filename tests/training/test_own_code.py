@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from pixpnet.cli import main
 from pixpnet.manifest import Manifest, ManifestError
 from pixpnet.model import ModelFileError
-from pixpnet.recipe import Optimisation
+from pixpnet.settings import Optimisation
 from pixpnet.training import RunError, open_run_data, resume
 from pixpnet.training.run import Run
 from tests.training.material import small_config

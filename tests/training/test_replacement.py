@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pixpnet.data import Batch
 from pixpnet.model import Origin, PixPNet
-from pixpnet.recipe import Replacement
+from pixpnet.settings import Replacement
 from pixpnet.training import replace_prototypes, replacement
 from pixpnet.training.replacement import nearest_first, smallest_total
 from tests.training.material import batches_of, entries_of, identity_model, small_model
@@ -45,7 +45,7 @@ def every_patch(model: PixPNet, images: Tensor, distance: str) -> list[list[Patc
     found: list[list[Patch]] = [[] for _ in prototypes]
     for image, label, id_ in zip(images, LABELS, IDS, strict=False):
         with torch.no_grad():
-            cells = model.embed(image[None])[0].double().numpy()
+            cells = model.embed(image[None])[0][0].double().numpy()
         for row, col in product(range(cells.shape[1] - rows + 1), range(cells.shape[2] - cols + 1)):
             patch = cells[:, row : row + rows, col : col + cols].ravel()
             for number, prototype in enumerate(prototypes.reshape(len(prototypes), -1)):
@@ -361,3 +361,11 @@ def test_progress_counts_batches() -> None:
         progress=lambda done, total: told.append((done, total)),
     )
     assert told == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_the_smallest_total_holds_for_measures_that_are_negative() -> None:
+    distances = np.array([[-8.0, 0.0], [-8.0, 0.0], [-8.0, 0.0]])
+    items = np.array([[7, 8], [7, 8], [8, 9]])
+    # The third must leave patch 8 to one of the others, who have nothing else.
+    assert sorted(smallest_total(distances, items).tolist()) == [0, 1, 1]
+    assert smallest_total(distances, items)[2] == 1

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pixpnet.model import PixPNet
-from pixpnet.recipe import Replacement
+from pixpnet.settings import Replacement
 from tests.training.conftest import Trained
 from tests.training.material import end_of, start_child
 

@@ -12,9 +12,10 @@ import torch
 
 from pixpnet.config import RunConfig
 from pixpnet.data import open_data, preprocess
+from pixpnet.members.pixpnet import Architecture, Losses
 from pixpnet.model import PixPNet
-from pixpnet.recipe import Architecture, Losses, Optimisation, Replacement
-from pixpnet.training import fitting, train
+from pixpnet.settings import Optimisation, Replacement
+from pixpnet.training import steps, train
 from pixpnet.training.fitting import Fitting
 from tests.training.material import in_child, small_config
 from tests.training.sameness import same
@@ -46,14 +47,14 @@ class Watched:
 
 def watched(config: RunConfig, path: Path) -> Watched:
     run = Watched(path, config, [], [], [], [])
-    start, end, leave_one_out = Fitting.on_train_epoch_start, Fitting.on_train_epoch_end, fitting.leave_one_out
+    start, end, leave_one_out = Fitting.on_train_epoch_start, Fitting.on_train_epoch_end, steps.leave_one_out
 
     def state(self: Fitting) -> State:
         return {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
 
     def starting(self: Fitting) -> None:
         start(self)
-        run.stages.append(self.epoch.stage)
+        run.stages.append(self.epoch.stage.name)
         run.before.append(state(self))
         run.hidden.append(0)
 
@@ -61,14 +62,14 @@ def watched(config: RunConfig, path: Path) -> Watched:
         run.after.append(state(self))
         end(self)
 
-    def hiding(model: PixPNet, output: Any, labels: torch.Tensor, from_it: torch.Tensor) -> Any:
+    def hiding(step: Any, from_it: torch.Tensor) -> Any:
         run.hidden[-1] += int(from_it.sum())
-        return leave_one_out(model, output, labels, from_it)
+        return leave_one_out(step, from_it)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Fitting, "on_train_epoch_start", starting)
         patch.setattr(Fitting, "on_train_epoch_end", ending)
-        patch.setattr(fitting, "leave_one_out", hiding)
+        patch.setattr(steps, "leave_one_out", hiding)
         assert train(config, path) is not None
     return run
 

@@ -9,7 +9,7 @@ import pytest
 import pixpnet as px
 from pixpnet.cli import main
 from pixpnet.fields.probe import Verification
-from pixpnet.recipe import Optimisation
+from pixpnet.settings import Optimisation
 from pixpnet.training import Nobody, open_run_data, resume, train
 from pixpnet.training.run import Run
 from tests.training.material import small_config

@@ -1,5 +1,6 @@
 """Figures: what they say, and that no words overlap or leave the slide, for whatever there is to explain."""
 
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -67,6 +68,7 @@ names = st.sampled_from(["jay", LONG, HOSTILE, "Ä", "W" * 80])
     same=st.booleans(),
     rest=st.integers(0, 2000),
     heat=st.booleans(),
+    grids=st.sampled_from([1, 2]),
 )
 def test_no_words_of_an_explanation_overlap(
     counts: list[int],
@@ -79,6 +81,7 @@ def test_no_words_of_an_explanation_overlap(
     same: bool,
     rest: int,
     heat: bool,
+    grids: int,
 ) -> None:
     region = (Box(0, 0, 40, 40),) if same else None
     classes = []
@@ -89,7 +92,11 @@ def test_no_words_of_an_explanation_overlap(
             for k in range(count)
         ]
         classes.append(explained(label, called, terms, -1234.5 if rest else 0.0, rest))
-    record = explanation(classes, head, everything, image=f"{other}.jpg")  # type: ignore[arg-type]
+    record = explanation(classes, head, everything, image=f"{other}.jpg")
+    if grids > 1:
+        seen = [replace(record.sight, layer=layer) for layer in (other, "")]
+        classes = [replace(c, terms=tuple(replace(t, grid=n % 2) for n, t in enumerate(c.terms))) for c in classes]
+        record = replace(record, classes=tuple(classes), sight=seen[0], more_sights=(seen[1],), score_note=name)
     figure = explanation_figure(record, maps(counts[0]) if heat else None)
     assert_readable(figure)
     assert figure.get_figwidth() / figure.get_figheight() == pytest.approx(16 / 9, rel=0.01)

@@ -106,7 +106,7 @@ def table_row(result: Audit, model: PixPNet, found: Run, parts: tuple[str, str])
         "f": f"{model.backbone_name}{at}",
         "Expl. size +": str(size.positive),
         "Expl. size ±": str(size.both),
-        "P": str(len(model.prototypes)),
+        "P": str(model.num_prototypes),
         "MRF": f"{100 * result.localisation.mean_field:.1f}",
         "Acc.": _UNKNOWN if judged is None else f"{100 * judged.accuracy:.1f}",
         "95 %": _UNKNOWN if judged is None else f"{100 * judged.interval.low:.1f}–{100 * judged.interval.high:.1f}",

@@ -36,9 +36,8 @@ def run(args: "Namespace") -> int:
 def demo_config(seed: int) -> "RunConfig":
     """What the demo trains: a small backbone from random weights, on drawn birds."""
     from pixpnet.config import RunConfig
-    from pixpnet.recipe import RECIPES
 
-    return RunConfig(data="birds", backbone=BACKBONE, seed=seed).using(RECIPES["scratch"])
+    return RunConfig.of(preset="scratch", data="birds", backbone=BACKBONE, seed=seed)
 
 
 def _show_fields(out: Path) -> bool:

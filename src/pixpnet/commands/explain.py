@@ -174,7 +174,7 @@ def _draw(model: PixPNet, explained: _Explained, mapping: str, path: Path) -> No
     from pixpnet.mapping import heatmaps
     from pixpnet.views.explanation_figure import explanation_figure
 
-    image = explained.sample.image.as_subclass(Tensor).to(model.labels.device)
+    image = explained.sample.image.as_subclass(Tensor).to(model.device)
     prototypes = [term.prototype for term in explained.explanation.predicted.terms]
     maps = heatmaps(model, image, prototypes, mapping=mapping)
     explanation_figure(explained.explanation, maps, _SHOWN[mapping]).savefig(path, format="png")

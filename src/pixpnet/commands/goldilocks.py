@@ -103,14 +103,14 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="imagenet (downloads them), none (random), NAME=FILE, or a folder with files named after backbones",
     )
     parser.add_argument(
-        "--epochs", type=int, default=None, help="10 for finetune, the recipe's for pixpnet; not for probe"
+        "--epochs", type=int, default=None, help="10 for finetune, the preset's for pixpnet; not for probe"
     )
-    parser.add_argument("--batch", type=int, default=None, help="images in a batch; 32, for pixpnet the recipe's")
+    parser.add_argument("--batch", type=int, default=None, help="images in a batch; 32, for pixpnet the preset's")
     parser.add_argument(
         "--views",
         type=int,
         default=None,
-        help="augmented views of each image; by default what suits the data set, for pixpnet the recipe's",
+        help="augmented views of each image; by default what suits the data set, for pixpnet the preset's",
     )
     parser.add_argument("--size", type=int, default=None, help="side of the input; by default what suits the data set")
     parser.add_argument("--seed", type=int, default=0, help="of weights, order, augmentation and the validation split")

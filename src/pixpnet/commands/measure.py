@@ -73,8 +73,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Measures a run, prints its table and draws its curves."""
-    from pixpnet.metrics.suite import Settings, measure
-    from pixpnet.records import to_plain
+    from pixpnet.metrics.suite import Settings, measure, plain_table
 
     settings = Settings(
         mappings=tuple(args.mappings),
@@ -99,7 +98,7 @@ def run(args: Namespace) -> int:
     curves = draw_curves(measured)
     if args.json:
         sys.stderr.writelines(f"{line}\n" for line in few_images(measured.table))
-        sys.stdout.write(json.dumps(to_plain(measured.table), indent=1) + "\n")
+        sys.stdout.write(json.dumps(plain_table(measured.table), indent=1) + "\n")
     else:
         sys.stdout.write(f"{table_text(measured.table)}\ncurves: {curves}\n")
     return 0

@@ -9,7 +9,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from pixpnet.commands.console import plain_console, visible_output
 from pixpnet.fields.probe import Verification
-from pixpnet.recipe import KEPT_EPOCH
+from pixpnet.settings import KEPT_EPOCH
 from pixpnet.training import LogLine, Watcher
 
 # Epochs with and without replacement differ, so the time left is reckoned over minutes, not seconds.

@@ -15,6 +15,7 @@ from pixpnet.box import Box
 from pixpnet.data import ImageError
 from pixpnet.data.decode import decode
 from pixpnet.explanation.record import ClassExplanation, Explanation
+from pixpnet.parts.ownership import NOBODY
 from pixpnet.records import BadRecord, from_plain, to_plain
 
 FORMAT = 1
@@ -73,7 +74,12 @@ def _problems(explanation: Explanation) -> Iterator[str]:
         if explained.label < len(names) and explanation.logits[explained.label] != explained.logit:
             yield f"the logit of {explained.class_name} is not the one in the list of logits"
         for term in explained.terms:
-            yield from _wrong_class(term.label, term.class_name, names)
+            if (term.label, term.class_name) != (NOBODY, ""):
+                yield from _wrong_class(term.label, term.class_name, names)
+            for name in set(term.also).difference(names):
+                yield f"prototype {term.prototype} is said to speak for {name!r} too, which is no class"
+            if not 0 <= term.grid < len(explanation.sights):
+                yield f"a term of grid {term.grid}, and there are {len(explanation.sights)}"
     if len({explained.label for explained in explanation.classes}) < len(explanation.classes):
         yield "a class is explained twice"
     if explanation.predicted.logit < max(explanation.logits):

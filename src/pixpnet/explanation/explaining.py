@@ -1,6 +1,6 @@
-"""Explains one answer: one forward pass, and the sum that the head computed taken apart.
+"""Explains one answer: one forward pass, and the sum that the decision computed taken apart.
 
-image --model--> logits, scores, best cells --head.weights()--> terms --field--> exact regions --> Explanation
+image --model--> logits, scores, cells --head.reasons()--> terms --comparison.region()--> exact regions --> Explanation
 """
 
 import math
@@ -10,28 +10,29 @@ from functools import lru_cache
 from pathlib import Path
 
 import torch
+from jaxtyping import Bool, Float64, Int64
 from torch import Tensor, nn
 
-from pixpnet.box import Box
 from pixpnet.data import Sample, preprocess, read_sample, to_uint8
 from pixpnet.explanation.names import label_of
 from pixpnet.explanation.record import ClassExplanation, Explanation, Matrix, Sight, Term
 from pixpnet.explanation.size import explanation_size
 from pixpnet.fields import Field
-from pixpnet.model import Linear, PixPNet, picture_name
+from pixpnet.model import Grid, PixPNet, picture_name
+from pixpnet.parts.ownership import NOBODY
 
 
 def explain(
     model: PixPNet, image: str | Path | Sample, classes: Sequence[str | int] = (), top: int = 10
 ) -> Explanation:
-    """Why the model answers as it does, as the very sum that its head computes.
+    """Why the model answers as it does, as the very sum that its decision computes.
 
     Args:
         model: in eval mode.
         image: a picture file; or a sample, as it was read or already preprocessed.
         classes: further classes to explain, by name or label; where none but the answer is named, the runner-up.
-        top: how many terms of a class are listed where the head connects it with all prototypes (linear, frozen); the
-            others are summed up as `rest`. A class's own prototypes (class_sum, own_class) are all listed.
+        top: how many terms of a class are listed where it is connected with the prototypes of other classes too; the
+            others are summed up as `rest`. Where it is connected with its own only, all of them are listed.
 
     Raises:
         ImageError: if the file cannot be read.
@@ -43,7 +44,7 @@ def explain(
     >>> from pixpnet.data import Preprocessing
     >>> from pixpnet.data.sample import NO_ANNOTATION, source_sample
     >>> from pixpnet.model import Backbone
-    >>> from pixpnet.recipe import Architecture
+    >>> from pixpnet.members.pixpnet import Architecture
     >>> backbone = Backbone(zoo.build("small-21"), "", (32, 32))
     >>> model = PixPNet(backbone, Architecture(dim=8), ("jay", "wren"), Preprocessing(None, 32, 32)).eval()
     >>> black = source_sample(np.zeros((32, 32, 3), np.uint8), -1, "black", NO_ANNOTATION, masks=None)
@@ -69,20 +70,23 @@ def explain(
         matches = output.matches
         answer = _Answer(
             model,
-            model.field_at(sample.size),
+            tuple(map(_Seen, model.grids, model.fields_at(sample.size))),
             matches.scores[0].tolist(),
             matches.distances[0].tolist(),
-            matches.best[0].tolist(),
-            matches.distance_maps.shape[-1],
+            matches.cells[0].tolist(),
+            model.ownership.mask(),
             _folder_of(model),
         )
-        weights = model.head.weights()[labels].tolist()
+        reasons = model.head.reasons(matches.scores[0], labels)
+        weights, constants = reasons.weights.cpu().double(), reasons.constant.tolist()
+        products = weights * matches.scores[0].cpu().double()
         shares = output.logits[0].double().softmax(dim=0)[labels].tolist()
-    listed = top if isinstance(model.head, Linear) else len(answer.scores)
+    most = len(answer.scores) if model.head.own_only else top
     explained = tuple(
-        _explained(answer, label, logits[label], share, row, listed)
-        for label, share, row in zip(labels, shares, weights, strict=True)
+        _explained(answer, label, logits[label], share, _Addends(*addends), most)
+        for label, share, *addends in zip(labels, shares, weights, products, constants, strict=True)
     )
+    sight, *more_sights = _sights(answer)
     return Explanation(
         image=sample.id,
         size=sample.size,
@@ -92,10 +96,12 @@ def explain(
         class_names=model.class_names,
         logits=tuple(logits),
         classes=explained,
-        head=model.architecture.head,
+        head=model.head.name,
         explanation_size=explanation_size(model),
-        sight=_sight(answer.field),
+        sight=sight,
         model=_name(model),
+        more_sights=tuple(more_sights),
+        score_note=score_note(model),
     )
 
 
@@ -112,6 +118,12 @@ def as_the_network_sees(model: PixPNet, image: str | Path | Sample) -> Sample:
     return image
 
 
+def score_note(model: PixPNet) -> str | None:
+    """What a model's scores rest on beside the similarity of their cells; None where they are those similarities."""
+    notes = (grid.comparison.pooling.beside_the_cell for grid in model.grids)
+    return "; ".join(dict.fromkeys(note for note in notes if note is not None)) or None
+
+
 def refuse_training_mode(model: PixPNet) -> None:
     """What is explained is the network as it answers; in training mode, batch norm looks at other images too."""
     if _trains(model):
@@ -124,16 +136,42 @@ def _trains(module: nn.Module) -> bool:
 
 
 @dataclass(frozen=True)
+class _Seen:
+    """A grid, and what each of its patches sees of this image."""
+
+    grid: Grid
+    field: Field
+
+
+@dataclass(frozen=True)
 class _Answer:
-    """What one forward pass says of one image, as plain numbers."""
+    """What one forward pass says of one image, and whom each prototype speaks for."""
 
     model: PixPNet
-    field: Field
+    grids: tuple[_Seen, ...]
     scores: list[float]
     distances: list[float]
-    best: list[int]
-    cols: int
+    cells: list[list[int]]
+    owned: Bool[Tensor, "classes protos"]
     pictures: "_Folder | None"
+
+    def grid_of(self, prototype: int) -> _Seen:
+        return next(seen for seen in self.grids if prototype in seen.grid.prototypes)
+
+
+@dataclass(frozen=True)
+class _Addends:
+    """What the logit of one class is made of: weights, weights x scores of all prototypes, and a constant."""
+
+    weights: Float64[Tensor, " protos"]
+    products: Float64[Tensor, " protos"]
+    constant: float
+
+    def order(self) -> Int64[Tensor, " connected"]:
+        """The prototypes that are connected with the class, those that contribute most first."""
+        # A weight of exactly 0 is no connection; a score of 0 is a term all the same.
+        connected = self.weights.nonzero().flatten()
+        return connected[self.products[connected].abs().sort(descending=True, stable=True).indices]
 
 
 @dataclass(frozen=True)
@@ -148,50 +186,73 @@ class _Folder:
 
 
 def _explained(
-    answer: _Answer, label: int, logit: float, share: float, weights: list[float], listed: int
+    answer: _Answer, label: int, logit: float, share: float, addends: _Addends, most: int
 ) -> ClassExplanation:
-    products = [weight * score for weight, score in zip(weights, answer.scores, strict=True)]
-    # A weight of exactly 0 is no connection; a score of 0 is a term all the same.
-    order = sorted((j for j, weight in enumerate(weights) if weight != 0), key=lambda j: -abs(products[j]))
+    order = addends.order()
+    listed, rest = order[:most], order[most:]
+    terms = zip(listed.tolist(), addends.weights[listed].tolist(), addends.products[listed].tolist(), strict=True)
+    owners = _owners(answer, listed)
     return ClassExplanation(
         label=label,
         class_name=answer.model.class_names[label],
         logit=logit,
         share=share,
-        terms=tuple(_term(answer, j, weights[j], products[j]) for j in order[:listed]),
-        rest=math.fsum(products[j] for j in order[listed:]),
-        rest_terms=len(order[listed:]),
+        terms=tuple(_term(answer, label, owners[prototype], prototype, *numbers) for prototype, *numbers in terms),
+        rest=math.fsum([*addends.products[rest].tolist(), addends.constant]),
+        rest_terms=len(rest),
+        constant=addends.constant,
     )
 
 
-def _term(answer: _Answer, prototype: int, weight: float, contribution: float) -> Term:
-    model = answer.model
-    cell = divmod(answer.best[prototype], answer.cols)
-    label = prototype // model.architecture.prototypes_per_class
+def _owners(answer: _Answer, prototypes: Int64[Tensor, " listed"]) -> dict[int, list[int]]:
+    """The classes that each prototype speaks for, the one it is listed under first."""
+    numbers, labels = prototypes.tolist(), answer.model.labels[prototypes].tolist()
+    owners: dict[int, list[int]] = {prototype: [] for prototype in numbers}
+    for place, owner in answer.owned[:, prototypes].T.nonzero().tolist():
+        owners[numbers[place]].insert(0 if owner == labels[place] else len(answer.owned), owner)
+    return owners
+
+
+def _term(
+    answer: _Answer, explained: int, owners: list[int], prototype: int, weight: float, contribution: float
+) -> Term:
+    model, seen = answer.model, answer.grid_of(prototype)
+    row, col = answer.cells[prototype]
+    origin = None if model.origins is None else model.origins[prototype]
+    unowned = NOBODY if origin is None else origin.label
+    label = explained if explained in owners else next(iter(owners), unowned)
     name = picture_name(prototype, len(answer.scores))
     return Term(
         prototype=prototype,
         label=label,
-        class_name=model.class_names[label],
+        class_name="" if label == NOBODY else model.class_names[label],
         weight=weight,
         score=answer.scores[prototype],
         distance=answer.distances[prototype],
         contribution=contribution,
-        cell=cell,
-        region=tuple(Box(*box) for box in answer.field.boxes(*cell)),
-        origin=None if model.origins is None else model.origins[prototype],
+        cell=(row, col),
+        region=seen.grid.comparison.region((row, col), seen.field),
+        origin=origin,
         crop=None if answer.pictures is None else answer.pictures.file(f"{name}.png"),
         picture=None if answer.pictures is None else answer.pictures.file(f"{name}.jpg"),
+        grid=seen.grid.number,
+        also=tuple(model.class_names[owner] for owner in owners if owner != label),
     )
 
 
-def _sight(field: Field) -> Sight:
+def _sights(answer: _Answer) -> list[Sight]:
+    layers = answer.model.backbone.at.split(",")
+    return [_sight(seen.field, layer) for seen, layer in zip(answer.grids, layers, strict=True)]
+
+
+def _sight(field: Field, layer: str) -> Sight:
     _, rows, cols = field.shape
     return Sight(
         cells=(rows, cols),
         mean_fraction=field.mean_fraction_union,
         max_fraction=field.max_fraction,
         everything=field.fraction_that_sees_everything,
+        layer=layer,
     )
 
 

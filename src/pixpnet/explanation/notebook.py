@@ -15,7 +15,16 @@ from PIL import Image
 from pixpnet.data import ImageError
 from pixpnet.data.decode import read_image
 from pixpnet.explanation.record import ClassExplanation, Explanation, Term
-from pixpnet.explanation.text import contrast_text, place, proof_result, proofs_text, share_of, sight_text
+from pixpnet.explanation.text import (
+    also_text,
+    contrast_text,
+    place,
+    proof_result,
+    proofs_text,
+    rest_text,
+    share_of,
+    sight_text,
+)
 from pixpnet.fields.table import percent
 
 _SHOWN_WIDTH = 320
@@ -39,12 +48,13 @@ def html_of(explanation: Explanation) -> str:
     proofs = [term.proof for each in explanation.classes for term in each.terms if term.proof]
     if proofs:
         parts.append(f"<p>{escape(proofs_text(proofs))}</p>")
-    parts.append(f"<p>{escape(sight_text(explanation.sight))}</p></div>")
+    parts += [f"<p>{escape(sentence)}</p>" for sentence in sight_text(explanation)]
+    parts.append("</div>")
     return "\n".join(parts)
 
 
 def _class(explanation: Explanation, explained: ClassExplanation) -> Iterator[str]:
-    rest = f" + {explained.rest:.2f} from {explained.rest_terms} more" if explained.rest_terms else ""
+    rest = escape(rest_text(explained))
     yield f"<details{' open' if explained is explanation.predicted else ''}>"
     yield f"<summary>{escape(explained.class_name)}: logit {explained.logit:.2f}, the sum of these{rest}</summary>"
     yield '<div style="display:flex;flex-wrap:wrap;gap:1em;align-items:flex-start">'
@@ -78,11 +88,13 @@ def _row(explanation: Explanation, term: Term, number: int) -> str:
     that = f"prototype {term.prototype}"
     if term.origin is not None:
         that = f"{place(term.origin.boxes)} of {term.origin.image}"
+    classes = ", ".join(filter(None, (term.class_name, also_text(term))))
+    grid = f", grid {term.grid + 1}" if len(explanation.sights) > 1 else ""
     return (
         f'<tr><td style="background:{_colour(number)};width:.5em"></td>'
         f"<td>{term.weight:.2f} x {term.score:.2f} = {term.contribution:.2f}</td>"
-        f"<td>{escape(place(term.region))} ({percent(share)}){proof}</td>"
-        f"<td>{_crop(term)}{escape(that)} ({escape(term.class_name)})</td></tr>"
+        f"<td>{escape(place(term.region))} ({percent(share)}{grid}){proof}</td>"
+        f"<td>{_crop(term)}{escape(that)}{escape(f' ({classes})' if classes else '')}</td></tr>"
     )
 
 

@@ -6,10 +6,10 @@ at all; and the box that upsampling would draw is put to the same test. From the
 rest of this file runs the model.
 
 **The tolerance** is about the distance, where float errors are made: convolutions may add in another order, or mix
-neighbouring pixels that cancel (Winograd), when pixels outside a region change. Distances are computed in float32 from
-numbers of about 1 (the cosine), or from sums of dim numbers between 0 and 1 (the squares of embeddings behind a
-sigmoid), so it is 16 units in the last place of 1, or of that sum. Mostly nothing moves at all. The similarity has its
-pole at distance 0, where the same error is multiplied by up to 1 / epsilon; its movement is reported, not judged.
+neighbouring pixels that cancel (Winograd), when pixels outside a region change. How much that can be, the comparison of
+the term's grid knows (`Comparison.tolerance`): 16 units in the last place of the numbers that a distance is computed
+from. Mostly nothing moves at all. A similarity may have its pole at distance 0, where the same error is multiplied by
+up to 1 / epsilon; its movement is reported, not judged.
 """
 
 from collections import defaultdict
@@ -27,12 +27,12 @@ from pixpnet.box import Box
 from pixpnet.data import ImageError, Sample, read_sample, to_uint8
 from pixpnet.explanation.explaining import as_the_network_sees, refuse_training_mode
 from pixpnet.explanation.record import Explanation, Proof, Term, Trial
-from pixpnet.mapping import Scene
+from pixpnet.mapping.scene import scene
 from pixpnet.mapping.upsampling import by_upsampling
-from pixpnet.model import Matches, PixPNet
+from pixpnet.model import Grid, PixPNet
+from pixpnet.parts import Matches
 
 Region = tuple[Box, ...]
-_UNITS_IN_THE_LAST_PLACE = 16
 _GIVEN: Final = "pictures that were given"
 _TRAINING: Final = "training images"
 _ITSELF: Final = "the image itself, mirrored and moved"
@@ -79,7 +79,9 @@ def prove(
     if explanation.class_names != model.class_names:
         raise ValueError("this model knows other classes than the explanation: give the model that was explained")
     terms = [term for explained in explanation.classes for term in explained.terms]
+    _refuse_another_model(model, pixels, terms)
     boxes = _claims_of_upsampling(model, pixels, terms)
+    tolerances = [grid.comparison.tolerance() for grid in model.grids]
     tests = _Tests()
     for term in terms:
         tests.add(_Change(term.region, inside=False), term)
@@ -89,12 +91,12 @@ def prove(
     known = given or _training_images(model, explanation.size, -(-draws // 3), seed)
     fillings = _fillings(model, pixels, draws, seed, known)
     moved = tests.run(model, pixels, fillings, progress)
-    tolerance = _tolerance(model)
 
     def trial(term: Term, region: Region) -> Trial:
         found = moved[_Change(region, inside=False), _cell(term)]
         outside = int(_Change(region, inside=False).mask(explanation.size).sum())
-        return Trial(region, found.similarity, found.distance, found.distance <= tolerance, outside)
+        held = found.distance <= tolerances[term.grid]
+        return Trial(region, found.similarity, found.distance, held, outside)
 
     def proven(term: Term) -> Term:
         outside = moved[_Change(term.region, inside=False), _cell(term)]
@@ -102,7 +104,7 @@ def prove(
         proof = Proof(
             draws=draws,
             seed=seed,
-            tolerance=tolerance,
+            tolerance=tolerances[term.grid],
             field=trial(term, term.region),
             upsampling=trial(term, boxes[term.prototype]),
             inside=inside.similarity,
@@ -132,8 +134,9 @@ class _Change:
 
 @dataclass(frozen=True)
 class _Cell:
-    """Where the network is read: the match of a prototype with one patch."""
+    """Where the network is read: the match of a prototype with one patch of its grid."""
 
+    grid: int
     prototype: int
     row: int
     col: int
@@ -175,7 +178,8 @@ class _Tests:
             filled = fillings[[draw for _, draw in part]]
             # Rounding may depend on the batch, so the unchanged image is part of each.
             images = torch.cat([image[None], torch.where(masks[:, None], filled, image)])
-            for key, found in self._movements(_matches(model, images), [change for change, _ in part]):
+            changes = [change for change, _ in part]
+            for key, found in self._movements(model.grids, _matches(model, images), changes):
                 best = moved[key]
                 moved[key] = _Moved(
                     max(best.similarity, found.similarity),
@@ -187,24 +191,31 @@ class _Tests:
         return moved
 
     def _movements(
-        self, matches: Matches, changes: Sequence[_Change]
+        self, grids: Sequence[Grid], matches: Matches, changes: Sequence[_Change]
     ) -> Iterator[tuple[tuple[_Change, _Cell], _Moved]]:
         """How far each cell is from where it was in the first image of the batch."""
-        keys = [(change, cell) for change in changes for cell in self._cells[change]]
-        number = [place for place, change in enumerate(changes, start=1) for _ in self._cells[change]]
-        prototypes = [cell.prototype for _, cell in keys]
-        rows, cols = [cell.row for _, cell in keys], [cell.col for _, cell in keys]
-        distances = matches.distance_maps[number, prototypes, rows, cols]
-        before = matches.distance_maps[[0] * len(keys), prototypes, rows, cols]
-        similarities, first = (matches.similarity(each, matches.epsilon) for each in (distances, before))
-        scores = matches.scores[number, prototypes] - matches.scores[0, prototypes]
-        movements = torch.stack([similarities - first, distances - before, scores], dim=1).abs()
-        if not movements.isfinite().all():
-            # `max` would take no notice of NaN, and the claim would hold.
-            raise ValueError("the model's answer to a changed image is not finite, so nothing is proven")
-        table = movements.tolist()
-        for key, (similarity, distance, score) in zip(keys, table, strict=True):
-            yield key, _Moved(similarity, distance, score)
+        for grid in grids:
+            read = [
+                (number, change, cell)
+                for number, change in enumerate(changes, start=1)
+                for cell in self._cells[change]
+                if cell.grid == grid.number
+            ]
+            if not read:
+                continue
+            numbers, prototypes = [number for number, _, _ in read], [cell.prototype - grid.first for *_, cell in read]
+            rows, cols = [cell.row for *_, cell in read], [cell.col for *_, cell in read]
+            found = matches.grids[grid.number]
+            distances = found.distance_maps[numbers, prototypes, rows, cols]
+            before = found.distance_maps[[0] * len(read), prototypes, rows, cols]
+            similarities, first = (grid.comparison.similarity(each) for each in (distances, before))
+            scores = found.scores[numbers, prototypes] - found.scores[0, prototypes]
+            movements = torch.stack([similarities - first, distances - before, scores], dim=1).abs()
+            if not movements.isfinite().all():
+                # `max` would take no notice of NaN, and the claim would hold.
+                raise ValueError("the model's answer to a changed image is not finite, so nothing is proven")
+            for (_, change, cell), moved in zip(read, movements.tolist(), strict=True):
+                yield (change, cell), _Moved(*moved)
 
 
 def _batches(work: Sequence[tuple[_Change, int]], length: int) -> Iterator[tuple[int, Sequence[tuple[_Change, int]]]]:
@@ -213,7 +224,7 @@ def _batches(work: Sequence[tuple[_Change, int]], length: int) -> Iterator[tuple
 
 
 def _cell(term: Term) -> _Cell:
-    return _Cell(term.prototype, *term.cell)
+    return _Cell(term.grid, term.prototype, *term.cell)
 
 
 def _matches(model: PixPNet, images: Float[Tensor, "batch 3 height width"]) -> Matches:
@@ -224,7 +235,7 @@ def _matches(model: PixPNet, images: Float[Tensor, "batch 3 height width"]) -> M
 
 
 def _pixels_of(model: PixPNet, sample: Sample) -> Float[Tensor, "3 height width"]:
-    return sample.image.as_subclass(Tensor).to(model.labels.device)
+    return sample.image.as_subclass(Tensor).to(model.device)
 
 
 def _bytes(model: PixPNet, pixels: Float[Tensor, "3 height width"]) -> bytes:
@@ -274,29 +285,32 @@ def _training_images(
     return [(image / 255 - mean) / std for image in read] if all(image.shape[-2:] == size for image in read) else []
 
 
-def _tolerance(model: PixPNet) -> float:
-    how = model.architecture
-    numbers = how.dim * how.prototype_rows * how.prototype_cols if how.distance == "squared_l2" else 1
-    return _UNITS_IN_THE_LAST_PLACE * torch.finfo(torch.float32).eps * numbers
+def _refuse_another_model(model: PixPNet, image: Float[Tensor, "3 height width"], terms: Sequence[Term]) -> None:
+    """Refuses a model that gives other numbers than the explanation says."""
+    with torch.no_grad():  # as `explain` ran it
+        matches: Matches = model(image[None]).matches
+    for term in terms:
+        if not _is_known(model, matches, term):
+            raise ValueError(
+                f"this model finds other distances than the explanation says (prototype {term.prototype}): give the "
+                "model that was explained, on the device where it was"
+            )
+
+
+def _is_known(model: PixPNet, matches: Matches, term: Term) -> bool:
+    if not 0 <= term.prototype < model.num_prototypes:
+        return False
+    grid = model.grid_of(term.prototype)
+    rows, cols = matches.grids[grid.number].distance_maps.shape[-2:]
+    if grid.number != term.grid or not (0 <= term.cell[0] < rows and 0 <= term.cell[1] < cols):
+        return False
+    difference = abs(float(matches.distances[0, term.prototype]) - term.distance)
+    return difference <= _SAME * grid.comparison.tolerance()
 
 
 def _claims_of_upsampling(
     model: PixPNet, image: Float[Tensor, "3 height width"], terms: Sequence[Term]
 ) -> dict[int, Region]:
-    """The box that upsampling would draw for each prototype; refuses a model that gives other numbers."""
-    with torch.no_grad():  # as `explain` ran it
-        matches: Matches = model(image[None]).matches
+    """The box that upsampling would draw for each prototype."""
     prototypes = list(dict.fromkeys(term.prototype for term in terms))
-    rows, cols = matches.distance_maps.shape[-2:]
-    for term in terms:
-        known = 0 <= term.prototype < matches.scores.shape[1] and 0 <= term.cell[0] < rows and 0 <= term.cell[1] < cols
-        if not known or abs(float(matches.distances[0, term.prototype]) - term.distance) > _SAME * _tolerance(model):
-            raise ValueError(
-                f"this model finds other distances than the explanation says (prototype {term.prototype}): give the "
-                "model that was explained, on the device where it was"
-            )
-    similarities = matches.similarity(matches.distance_maps[0, prototypes], matches.epsilon)
-    regions = by_upsampling(
-        Scene(model, image, tuple(prototypes), similarities, matches.best_cells[0, prototypes])
-    ).regions
-    return dict(zip(prototypes, regions, strict=True))
+    return dict(zip(prototypes, by_upsampling(scene(model, image, prototypes)).regions, strict=True))

@@ -3,13 +3,16 @@
 Regions are disjoint half-open boxes in the `pixel` frame (the network's input); `Explanation.in_source` takes them to
 the `source` frame (the file). A claim is about one *cell*: its similarity depends on the pixels of its region and on
 nothing else. Which cell gives the score is decided among all cells (the best one, or with distinct pooling the best
-one that is free), so the score may move when other pixels change, because another cell may win.
+one that is free), so the score may move when other pixels change, because another cell may win. Where a score is more
+than the similarity of its cell, `Explanation.score_note` says what else it rests on.
+
+A network has one or several *grids* of cells (a backbone cut at several layers); a cell is one of its term's grid.
 
 What is made of a record lives beside it: `as_json`, `contrast`, `text` (for `print`) and `notebook`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -17,8 +20,8 @@ import numpy as np
 from pixpnet.box import Box
 from pixpnet.data.homography import transform_points
 from pixpnet.explanation.names import UnknownClass, label_of
-from pixpnet.explanation.size import HeadName
 from pixpnet.model import Origin
+from pixpnet.records import ADDED_LATER
 
 if TYPE_CHECKING:
     from pixpnet.explanation.contrast import Contrast
@@ -90,18 +93,21 @@ class Term:
 
     Attributes:
         prototype: its number.
-        label: the prototype's own class.
-        class_name: of that class.
+        label: the explained class where the prototype speaks for it, else the class that the prototype is listed under;
+            where it speaks for none, that of the training image that it is from; -1 where there is no such image.
+        class_name: of that class; empty without one.
         weight: what the head multiplies the score with.
-        score: similarity of the prototype to its most similar patch in this image.
+        score: similarity of the prototype to its most similar patch in this image (see `Explanation.score_note`).
         distance: to that patch.
         contribution: weight x score.
-        cell: row and column of the patch (of its top left cell).
+        cell: row and column of the patch (of its top left cell) in its grid.
         region: the pixels that the patch sees, exactly; empty where it sees only padding.
         origin: the training patch that the prototype is; None where prototypes are not patches.
         crop: file that shows what the prototype's own cell saw, where there is one.
         picture: file that shows the training image around it, where there is one.
         proof: the test of the claim, after `prove`.
+        grid: whose cell it is, from 0.
+        also: names of the other classes that the prototype speaks for.
     """
 
     prototype: int
@@ -117,6 +123,8 @@ class Term:
     crop: str | None
     picture: str | None
     proof: Proof | None = None
+    grid: int = field(default=0, metadata=ADDED_LATER)
+    also: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
 
     def origin_in_source(self) -> tuple[Polygon, ...]:
         """The prototype's own region in the pixels of its training image's file; see `Explanation.in_source`."""
@@ -132,9 +140,11 @@ class ClassExplanation:
         class_name: for people.
         logit: what the head computed.
         share: softmax of the logits, no calibrated probability.
-        terms: the largest contributions, by absolute value, largest first; with the class sum all of them.
-        rest: sum of the contributions that are not listed.
-        rest_terms: how many those are.
+        terms: the largest contributions, by absolute value, largest first; all of them where a class is connected with
+            its own prototypes only.
+        rest: sum of what is not listed: of the other contributions, and of the constant.
+        rest_terms: how many contributions are not listed.
+        constant: the part of `rest` that is the same for every image.
     """
 
     label: int
@@ -144,23 +154,26 @@ class ClassExplanation:
     terms: tuple[Term, ...]
     rest: float
     rest_terms: int
+    constant: float = field(default=0.0, metadata=ADDED_LATER)
 
 
 @dataclass(frozen=True)
 class Sight:
-    """What the cells of the model can see of an image of this size.
+    """What the cells of one grid can see of an image of this size.
 
     Attributes:
         cells: rows and columns of patches.
         mean_fraction: mean share of the pixels that a patch sees, 0 to 1.
         max_fraction: largest share.
         everything: share of the patches that see the whole image.
+        layer: at which the backbone gives these cells; empty for a whole network, or where it is not known.
     """
 
     cells: tuple[int, int]
     mean_fraction: float
     max_fraction: float
     everything: float
+    layer: str = field(default="", metadata=ADDED_LATER)
 
 
 @dataclass(frozen=True)
@@ -176,11 +189,14 @@ class Explanation:
         class_names: all classes of the model.
         logits: of all classes, in that order.
         classes: explained classes: the predicted one, then those asked for, or the runner-up.
-        head: which head made the logits (class_sum, linear, frozen, own_class).
+        head: what the decision that made the logits calls itself.
         explanation_size: how many elements (scores and weights) a person must read for one class, as the paper counts
-            them: positive ones, and positive and negative; see `size`.
-        sight: what the cells can see.
+            them: positive ones, and positive and negative; see `ExplanationSize`.
+        sight: what the cells can see; with several grids, those of the first.
         model: what the model is, in a few words (backbone @ layer).
+        more_sights: what the cells of further grids can see.
+        score_note: what else a score rests on beside the similarity of its cell, as the end of a sentence; None where a
+            score is that similarity.
     """
 
     image: str
@@ -191,10 +207,12 @@ class Explanation:
     class_names: tuple[str, ...]
     logits: tuple[float, ...]
     classes: tuple[ClassExplanation, ...]
-    head: HeadName
+    head: str
     explanation_size: tuple[int, int]
     sight: Sight
     model: str
+    more_sights: tuple[Sight, ...] = field(default=(), metadata=ADDED_LATER)
+    score_note: str | None = field(default=None, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         height, width = self.size
@@ -210,6 +228,25 @@ class Explanation:
     def predicted(self) -> ClassExplanation:
         """The class with the largest logit."""
         return self.classes[0]
+
+    @property
+    def weighted(self) -> bool:
+        """Whether scores are multiplied with weights: with the class sum all weights are 1."""
+        return any(term.weight != 1 for explained in self.classes for term in explained.terms)
+
+    @property
+    def sights(self) -> tuple[Sight, ...]:
+        """What the cells of each grid can see."""
+        return (self.sight, *self.more_sights)
+
+    def sight_of(self, term: Term) -> Sight:
+        """What the cells of a term's grid can see."""
+        return self.sights[term.grid]
+
+    @property
+    def sees_everything(self) -> bool:
+        """Whether every cell of every grid sees the whole image, so that no part can be pointed at."""
+        return all(sight.everything == 1 for sight in self.sights)
 
     def explained(self, which: str | int) -> ClassExplanation:
         """Why a class, by its name or label, got its logit.

@@ -11,6 +11,10 @@ from pixpnet.fields.table import percent
 
 WIDTH = 100
 _PADDING = "padding only"
+_CLAIM = (
+    "A cell's similarity depends on the pixels of its part and on nothing else. Which cell gives the score is decided "
+    "among all cells, so the score may move when other pixels change, because another cell may win."
+)
 _GAPS = "*"
 
 
@@ -24,7 +28,7 @@ def text_of(explanation: Explanation) -> str:
     terms = [term for explained in explanation.classes for term in explained.terms]
     if any(term.proof for term in terms):
         lines += [*_wrapped(proofs_text([term.proof for term in terms if term.proof])), ""]
-    for sentence in (*_notes(explanation, terms), sight_text(explanation.sight)):
+    for sentence in (*_notes(explanation, terms), *sight_text(explanation)):
         lines += _wrapped(sentence)
     return "\n".join(lines)
 
@@ -47,8 +51,33 @@ def share_of(region: Sequence[Box], size: tuple[int, int]) -> float:
     return sum((y1 - y0) * (x1 - x0) for y0, x0, y1, x1 in region) / (size[0] * size[1])
 
 
-def sight_text(sight: Sight) -> str:
-    """What the cells can see, and what follows for boxes."""
+def sight_text(explanation: Explanation) -> Iterator[str]:
+    """What the cells can see, and what follows for boxes and scores."""
+    several = len(explanation.sights) > 1
+    for number, sight in enumerate(explanation.sights):
+        which = f"{_grid_name(number, sight)}: " if several else ""
+        yield which + _seen(sight) + ("" if several or sight.everything == 1.0 else f" {_CLAIM}")
+    if several and not explanation.sees_everything:
+        yield _CLAIM
+    if explanation.score_note is not None:
+        yield score_text(explanation.score_note)
+
+
+def score_text(note: str) -> str:
+    """What a score rests on beside the similarity of its cell, as a sentence.
+
+    >>> score_text("the mean similarity of all cells is subtracted")
+    'A score is more than the similarity of its cell: the mean similarity of all cells is subtracted.'
+    """
+    return f"A score is more than the similarity of its cell: {note.rstrip('.')}."
+
+
+def also_text(term: Term) -> str:
+    """The other classes that a term's prototype speaks for; empty where there are none."""
+    return f"also of {', '.join(term.also)}" if term.also else ""
+
+
+def _seen(sight: Sight) -> str:
     cells = f"{sight.cells[0]} x {sight.cells[1]} cells"
     if sight.everything == 1.0:
         return (
@@ -59,11 +88,11 @@ def sight_text(sight: Sight) -> str:
     some = ""
     if sight.everything > 0:
         some = f" {percent(sight.everything)} of them see the whole picture: for those no small box can be drawn."
-    return (
-        f"Of {cells}, one sees {mean} of the picture on average, at most {most}.{some} A cell's similarity depends "
-        "on the pixels of its part and on nothing else. Which cell gives the score is decided among all "
-        "cells, so the score may move when other pixels change, because another cell may win."
-    )
+    return f"Of {cells}, one sees {mean} of the picture on average, at most {most}.{some}"
+
+
+def _grid_name(number: int, sight: Sight) -> str:
+    return f"Grid {number + 1}" + (f" ({printable(sight.layer)})" if sight.layer else "")
 
 
 def proof_result(proof: Proof) -> str:
@@ -82,10 +111,11 @@ def proofs_text(proofs: Sequence[Proof]) -> str:
     said = ["Proof:"]
     if tested:
         held, score = sum(proof.passed for proof in tested), max(proof.score_outside for proof in tested)
+        allowed = " or ".join(dict.fromkeys(f"{proof.tolerance:.1e}" for proof in tested))
         said.append(
             f"{held} of {len(tested)} claims hold. Every pixel outside a part was changed in {first.draws} ways "
             f"(noise, one colour, {first.pictures}); a claim holds if the distance at its cell stays within "
-            f"{first.tolerance:.1e} (in brackets: how far the similarity moved). A score, for which another "
+            f"{allowed} (in brackets: how far the similarity moved). A score, for which another "
             f"cell may win, moved by up to {score:.2f} when the rest changed."
         )
     if untested:
@@ -105,7 +135,7 @@ def contrast_text(explanation: Explanation, other: ClassExplanation) -> str:
     found: Contrast = explanation.why_not(other.label)
     mine, theirs = printable(found.predicted.class_name), printable(other.class_name)
     steps = " ".join(f"{pair.difference:+.2f}" for pair in found.pairs)
-    if found.predicted.rest_terms or other.rest_terms:
+    if found.rest or found.predicted.rest_terms or other.rest_terms:
         steps += f", and {found.rest:+.2f} from the rest"
     return (
         f"Why not {theirs}? Its logit is {found.difference:.2f} lower than that of {mine}. Term by term, strongest "
@@ -119,30 +149,49 @@ def _headline(explanation: Explanation) -> str:
     return _cut(printable(explanation.image), WIDTH - len(fact)) + fact
 
 
+def rest_text(explained: ClassExplanation) -> str:
+    """What is added to the listed terms; empty where nothing is."""
+    more = (
+        f", and {explained.rest - explained.constant:.2f} from {explained.rest_terms} more"
+        if explained.rest_terms
+        else ""
+    )
+    return more + (f", and {explained.constant:.2f} for every image" if explained.constant else "")
+
+
 def _class_lines(explanation: Explanation, explained: ClassExplanation) -> Iterator[str]:
-    what = "scores" if explanation.head == "class_sum" else "weighted scores"
-    rest = f", and {explained.rest:.2f} from {explained.rest_terms} more" if explained.rest_terms else ""
+    scores = "weighted scores" if explanation.weighted else "scores"
     name = printable(explained.class_name)
-    yield f"{name}: logit {explained.logit:.2f}, the sum of {len(explained.terms)} {what}{rest}"
+    yield f"{name}: logit {explained.logit:.2f}, the sum of {len(explained.terms)} {scores}{rest_text(explained)}"
     yield from _table(_rows(explanation, explained))
 
 
 def _rows(explanation: Explanation, explained: ClassExplanation) -> Iterator[tuple[str, ...]]:
-    weighted = explanation.head != "class_sum"
+    weighted, several = explanation.weighted, len(explanation.sights) > 1
     proven = any(term.proof is not None for term in explained.terms)
-    sums = ("weight x score",) if weighted else ("score",)
-    yield (*sums, "this part", "share", *(("proof",) if proven else ()), "looks like that part of a training image")
+    yield (
+        "weight x score" if weighted else "score",
+        "this part",
+        "share",
+        *(("grid",) if several else ()),
+        *(("proof",) if proven else ()),
+        "looks like that part of a training image",
+    )
     for term in explained.terms:
         number = f"{term.contribution:.2f}"
         if weighted:
             number = f"{term.weight:.2f} x {term.score:.2f} = {number}"
-        where = (place(term.region), percent(share_of(term.region, explanation.size)))
+        region = (place(term.region), percent(share_of(term.region, explanation.size)))
+        grid = (str(term.grid + 1),) if several else ()
         proof = (proof_result(term.proof) if term.proof else "",) if proven else ()
-        yield (number, *where, *proof, _origin(term, explained.label))
+        yield (number, *region, *grid, *proof, _origin(term, explained.label))
 
 
 def _origin(term: Term, label: int) -> str:
-    owner = "" if term.label == label else f" ({printable(term.class_name)})"
+    classes = [] if term.label == label or not term.class_name else [term.class_name]
+    if term.also:
+        classes.append(also_text(term))
+    owner = f" ({printable(', '.join(classes))})" if classes else ""
     if term.origin is None:
         return f"prototype {term.prototype}, which is no training patch{owner}"
     return f"{place(term.origin.boxes)} of {printable(term.origin.image)}{owner}"

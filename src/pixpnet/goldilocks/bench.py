@@ -9,10 +9,10 @@ from torch.utils.data import DataLoader
 
 from pixpnet.data import DataSet, Loading, Preprocessing, Sample, plain_loader, training_loader
 from pixpnet.goldilocks.candidates import Candidate
-from pixpnet.goldilocks.settings import Settings
+from pixpnet.goldilocks.settings import Settings, preset
 from pixpnet.model import Backbone
 from pixpnet.model.build import build_backbone
-from pixpnet.recipe import SCRATCH, Optimisation, Recipe
+from pixpnet.settings import Optimisation
 
 
 @dataclass(frozen=True)
@@ -82,32 +82,32 @@ class Bench:
         return plain_loader(self.data, self.data.val, self.preprocessing, Loading(batch_size, self.workers))
 
 
-def with_budget(recipe: Recipe, settings: Settings) -> Recipe:
-    """A recipe with the epochs, batch size and views of the search, where it says any; stages shrink with them."""
-    how = recipe.optimisation
-    epochs = settings.epochs or how.epochs
-    changed = replace(
-        how,
+def with_budget(optim: Optimisation, settings: Settings) -> Optimisation:
+    """The epochs, batch size and views of the search, where it says any; stages shrink with them."""
+    epochs = settings.epochs or optim.epochs
+    return replace(
+        optim,
         epochs=epochs,
-        warm_up_epochs=how.warm_up_epochs if epochs >= how.epochs else min(how.warm_up_epochs, epochs // 2),
-        pretraining_epochs=how.pretraining_epochs if epochs >= how.epochs else min(how.pretraining_epochs, epochs // 2),
-        batch_size=settings.batch or how.batch_size,
-        views=settings.views or how.views,
+        warm_up_epochs=optim.warm_up_epochs if epochs >= optim.epochs else min(optim.warm_up_epochs, epochs // 2),
+        pretraining_epochs=(
+            optim.pretraining_epochs if epochs >= optim.epochs else min(optim.pretraining_epochs, epochs // 2)
+        ),
+        batch_size=settings.batch or optim.batch_size,
+        views=settings.views or optim.views,
     )
-    return replace(recipe, optimisation=changed)
 
 
-def plain_learning(how: Optimisation, random: bool) -> Optimisation:
-    """How a plain classifier learns: as the recipe says, and a backbone with random weights from the start.
+def plain_learning(optim: Optimisation, random: bool) -> Optimisation:
+    """How a plain classifier learns: as the preset says, and a backbone with random weights from the start.
 
     App. F: the procedure of PixPNet without what belongs to prototypes. The paper's backbones are all pretrained; one
     with random weights learns with the rates of `scratch`, and is not frozen at first, when it knows nothing.
     """
     if not random:
-        return how
-    scratch = SCRATCH.optimisation
+        return optim
+    scratch = preset("scratch").optimisation
     return replace(
-        how,
+        optim,
         warm_up_epochs=0,
         backbone_rate=scratch.backbone_rate,
         weight_decay=scratch.weight_decay,

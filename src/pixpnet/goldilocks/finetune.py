@@ -1,7 +1,7 @@
 """The paper's way to judge a cut (App. F): the network ends there, its cells are averaged, and a linear layer learns.
 
 Augmentation, rates, weight decay, schedule and the epochs in which the backbone is frozen are those of the paper's
-recipe for PixPNet; there are no prototypes. 10 epochs, 32 images in a batch.
+preset of PixPNet; there are no prototypes. 10 epochs, 32 images in a batch.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,11 +16,11 @@ from pixpnet.data import Batch, Sample
 from pixpnet.goldilocks.bench import Bench, Outcome, plain_learning, with_budget
 from pixpnet.goldilocks.candidates import Candidate
 from pixpnet.goldilocks.pooled import PooledLinear
-from pixpnet.goldilocks.settings import BATCH, FINETUNE_EPOCHS
+from pixpnet.goldilocks.settings import BATCH, FINETUNE_EPOCHS, preset
 from pixpnet.goldilocks.weights import is_random
-from pixpnet.recipe import PIXPNET, Optimisation
+from pixpnet.settings import Optimisation
 from pixpnet.training import TrainingDiverged, judge
-from pixpnet.training.plan import rate_factor
+from pixpnet.training.stages import schedule_of
 
 
 def finetune(candidates: Sequence[Candidate], bench: Bench) -> Iterator[Outcome]:
@@ -38,8 +38,8 @@ def learning(bench: Bench, candidate: Candidate) -> Optimisation:
     """The paper's way of learning, at the budget of the search."""
     settings = bench.settings
     budget = replace(settings, epochs=settings.epochs or FINETUNE_EPOCHS, batch=settings.batch or BATCH)
-    how = with_budget(PIXPNET, budget).optimisation
-    return plain_learning(how, is_random(bench.weights[candidate.backbone]))
+    optim = with_budget(preset("paper").optimisation, budget)
+    return plain_learning(optim, is_random(bench.weights[candidate.backbone]))
 
 
 def pooled_linear(bench: Bench, candidate: Candidate) -> PooledLinear:
@@ -58,7 +58,7 @@ def fit_pooled(
     half: bool = False,
     progress: Callable[[float], None] | None = None,
 ) -> None:
-    """Trains a classifier in place, with Adam and the schedule of a recipe.
+    """Trains a classifier in place, with Adam and the schedule of its rates.
 
     Args:
         model: on the device.
@@ -78,6 +78,7 @@ def fit_pooled(
     ]
     optimiser = torch.optim.Adam([group for group in groups if group["params"]], weight_decay=how.weight_decay)
     kind = torch.device(device).type
+    rate = schedule_of(how)
     with torch.random.fork_rng(devices=[]):
         for epoch in range(how.epochs):
             loader.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
@@ -90,7 +91,7 @@ def fit_pooled(
             for step, batch in enumerate(loader):
                 batch = batch.to(device)
                 for group in optimiser.param_groups:
-                    group["lr"] = group["full_rate"] * rate_factor(how, "joint", epoch + step / len(loader))
+                    group["lr"] = group["full_rate"] * rate(epoch + step / len(loader))
                 with torch.autocast(kind, torch.bfloat16, enabled=half):
                     logits = model(batch.images, frozen).logits
                 loss = nn.functional.cross_entropy(logits.float(), batch.labels)

@@ -7,6 +7,7 @@ from pixpnet.goldilocks.bench import Bench, Outcome
 from pixpnet.goldilocks.candidates import Candidate
 from pixpnet.goldilocks.finetune import finetune
 from pixpnet.goldilocks.probe import probe
+from pixpnet.goldilocks.settings import WHOLE
 from pixpnet.goldilocks.whole import pixpnet
 
 
@@ -28,5 +29,5 @@ class Method:
 METHODS: Mapping[str, Method] = {
     "probe": Method(probe, together=True),
     "finetune": Method(finetune, together=False),
-    "pixpnet": Method(pixpnet, together=False),
+    WHOLE: Method(pixpnet, together=False),
 }

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from pixpnet.records import refuse_above
 
-# See the records of `recipe.py` and `config.py`; a worker that is silent for a day is dead.
+# See the records of `settings.py` and `config.py`; a worker that is silent for a day is dead.
 _LARGEST = {
     "size": 4096,
     "epochs": 100_000,
@@ -33,9 +33,9 @@ class SearchOptions:
         method: probe, finetune or pixpnet.
         weights: imagenet, none, NAME=FILE or folders of files named after backbones.
         size: side of the network's input in pixels; by default what suits the data set.
-        epochs: by default the paper's 10 for finetune and the recipe's for pixpnet; a probe makes one pass.
-        batch: images in a batch; by default the paper's 32, for pixpnet the recipe's.
-        views: augmented views of each image in an epoch; by default what suits the data set, for pixpnet the recipe's.
+        epochs: by default the paper's 10 for finetune and the preset's for pixpnet; a probe makes one pass.
+        batch: images in a batch; by default the paper's 32, for pixpnet the preset's.
+        views: augmented views of each image in an epoch; by default what suits the data set, for pixpnet the preset's.
         seed: decides first weights, order, augmentation and the validation split.
         birds: how many birds to draw to learn from, where the data are birds.
         storage: address of the study; by default a SQLite file in the folder of the search.

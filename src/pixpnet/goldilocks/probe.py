@@ -20,7 +20,7 @@ from pixpnet.goldilocks.candidates import Candidate
 from pixpnet.goldilocks.logistic import fit_and_choose
 from pixpnet.goldilocks.settings import BATCH
 from pixpnet.goldilocks.taps import TappedBackbone
-from pixpnet.training.judging import evaluating
+from pixpnet.model.modes import evaluating
 
 _HELD_OUT = 0.2
 _PASS_SHARE = 0.8  # of the time, about; the rest is for the classifiers

@@ -7,11 +7,13 @@ from pathlib import Path
 
 from pixpnet.config import RunConfig
 from pixpnet.data import DataSet
+from pixpnet.family import DEFAULT, member_named
 from pixpnet.goldilocks.weights import is_random
-from pixpnet.recipe import RECIPES
 from pixpnet.records import to_plain
+from pixpnet.settings import MemberSettings
 
 FINETUNE_EPOCHS, BATCH = 10, 32  # App. F
+WHOLE = "pixpnet"  # the method that trains networks with prototypes
 _DIGEST_BYTES = 8
 
 
@@ -25,9 +27,9 @@ class Settings:
         birds: how many birds to draw to learn from, where the data are birds.
         method: how a candidate is judged.
         size: side of the network's input in pixels.
-        epochs: passes over the views; None for what the method's recipe says.
-        batch: images in a batch; None for what the method's recipe says.
-        views: augmented views of each image in a pass; None for what suits the data set or the recipe.
+        epochs: passes over the views; None for what the method's preset says.
+        batch: images in a batch; None for what the method's preset says.
+        views: augmented views of each image in a pass; None for what suits the data set or the preset.
         seed: decides first weights, order, augmentation and the validation split.
     """
 
@@ -52,10 +54,11 @@ class Settings:
 
     @property
     def digest(self) -> str:
-        """A hash of everything but where the images lie; of whole trainings, also of the recipes they follow."""
+        """A hash of everything but where the images lie; of whole trainings, also of the presets they follow."""
         decides = to_plain(replace(self, data=""))
-        if self.method == "pixpnet":
-            decides["recipes"] = [to_plain(RECIPES[name]) for name in ("laptop", "scratch")]
+        if self.method == WHOLE:
+            # Under the name of earlier versions, whose studies go on.
+            decides["recipes"] = [to_plain(preset(name)) for name in ("laptop", "scratch")]
         return _digest(decides)
 
     @property
@@ -78,16 +81,20 @@ def data_config(data: str, seed: int, birds: int) -> RunConfig:
     return RunConfig(data=data, seed=seed, birds=birds)
 
 
+def preset(name: str) -> MemberSettings:
+    """A preset of the member that a search is for."""
+    return member_named(DEFAULT).preset(name)
+
+
 def training_config(
     settings: Settings, backbone: str, at: str, weights: str | None, workers: int = 0, edits: tuple[str, ...] = ()
 ) -> RunConfig:
-    """The run that `pixpnet train` makes of a cut, with the recipe that suits its weights.
+    """The run that `pixpnet train` makes of a cut, with the preset that suits its weights.
 
     >>> settings = Settings("birds", "", 4800, "probe", 96, None, None, None, 0)
     >>> training_config(settings, "small-61", "stage3", None).optimisation.pretraining_epochs
     3
     """
-    recipe = RECIPES["scratch" if is_random(weights) else "laptop"]
     return RunConfig(
         data=settings.data,
         backbone=backbone,
@@ -98,7 +105,8 @@ def training_config(
         seed=settings.seed,
         workers=workers,
         birds=settings.birds,
-    ).using(recipe)
+        settings=preset("scratch" if is_random(weights) else "laptop"),
+    )
 
 
 def _digest(values: object) -> str:

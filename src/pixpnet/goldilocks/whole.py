@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pixpnet.config import RunConfig, TrainerOptions
+from pixpnet.config import RunConfig, TrainerOptions, plain_config
 from pixpnet.data import parse_spec
 from pixpnet.goldilocks.bench import Bench, Outcome, with_budget
 from pixpnet.goldilocks.candidates import Candidate
 from pixpnet.goldilocks.settings import Settings, training_config
 from pixpnet.goldilocks.weights import identity
-from pixpnet.records import from_plain, to_plain
+from pixpnet.records import from_plain
 from pixpnet.training import LogLine, Metrics, Nobody, Run, RunError, resume, train
 
 _SHOWN = 80  # letters of a cut's name in the name of its folder
@@ -34,7 +34,8 @@ def _trained(candidate: Candidate, bench: Bench) -> Metrics:
     settings = bench.settings
     weights = bench.weights[candidate.backbone]
     config = training_config(settings, candidate.backbone, candidate.at, weights, bench.workers, edits=candidate.edits)
-    config = replace(config.using(with_budget(config.recipe, settings)), judge_on_test=False)
+    config = config.with_settings(optimisation=with_budget(config.optimisation, settings))
+    config = replace(config, judge_on_test=False)
     config = replace(config, trainer=replace(config.trainer, accelerator=_accelerator(bench)))
     run = Run(bench.folder / "runs" / run_name(candidate, weights, settings))
     watcher = _Share(bench)
@@ -60,13 +61,13 @@ def _refuse_another(run: Run, wanted: RunConfig) -> None:
         RunError: if it is another, with what differs.
     """
     run.check()
-    existing, new = to_plain(_decisive(run.config)), to_plain(_decisive(wanted))
+    existing, new = plain_config(_decisive(run.config)), plain_config(_decisive(wanted))
     # Where the images lie does not matter for figures that are there; which they are is in the name of the folder.
-    differs = [name for name in new if existing[name] != new[name] and not (name == "data" and run.finished)]
+    differs = [name for name in new if existing.get(name) != new[name] and not (name == "data" and run.finished)]
     if differs:
         raise RunError(
-            f"{run.path} holds another run than this search wants ({differs[0]} is {existing[differs[0]]!r} there and "
-            f"{new[differs[0]]!r} here): move it away and search again with --retry-failed"
+            f"{run.path} holds another run than this search wants ({differs[0]} is {existing.get(differs[0])!r} there "
+            f"and {new[differs[0]]!r} here): move it away and search again with --retry-failed"
         )
 
 

@@ -47,7 +47,7 @@ def heatmaps(
         >>> from pixpnet import zoo
         >>> from pixpnet.data import Preprocessing
         >>> from pixpnet.model import Backbone
-        >>> from pixpnet.recipe import Architecture
+        >>> from pixpnet.members.pixpnet import Architecture
         >>> backbone = Backbone(zoo.build("squeezenet1_1"), "maxpool1", (32, 32))
         >>> model = PixPNet(backbone, Architecture(dim=8), ("jay", "wren"), Preprocessing().scaled_to(32)).eval()
         >>> found = heatmaps(model, torch.zeros(3, 32, 32), [3, 17])
@@ -56,7 +56,7 @@ def heatmaps(
     """
     if mapping not in MAPPINGS:
         raise ValueError(f"no mapping is called {mapping!r}: choose one of {', '.join(MAPPINGS)}")
-    count = len(model.prototypes)
+    count = model.num_prototypes
     if wrong := [number for number in prototypes if not 0 <= number < count]:
         raise ValueError(f"the model has no prototypes {wrong}: it has {count}, numbered 0 to {count - 1}")
     if model.training:

@@ -1,8 +1,8 @@
 """The mapping by exact receptive fields (Sec. 3, App. D, Alg. 2): similarities painted on what their cells see.
 
 A map is the maximum over cells of similarity x Gaussian over the boxes of the cell's field (`gaussian.py`), on a
-background of zeros. The region is the exact field of the best cell, holes included; it is empty where the cell sees
-only padding.
+background of zeros. The region is the exact field of the cell that speaks for the prototype, holes included; it is
+empty where the cell sees only padding.
 
 Negative similarities, which no distance of the paper gives but one's own may, need more than Alg. 2 says: against zeros
 they vanish, and times a Gaussian they would *rise* towards the border of the field. So a map fades towards its own
@@ -23,8 +23,9 @@ from torch import Tensor
 from pixpnet.box import Box
 from pixpnet.fields import Field
 from pixpnet.mapping.gaussian import kernel
-from pixpnet.mapping.scene import Heatmaps, PixelMapping, Scene
+from pixpnet.mapping.scene import GridScene, Heatmaps, PixelMapping, Region, Scene, grid_by_grid
 from pixpnet.mapping.separable import SeparablePainter
+from pixpnet.parts import Comparison
 
 
 def by_field(scene: Scene, gaussian: bool = True) -> Heatmaps:
@@ -34,19 +35,22 @@ def by_field(scene: Scene, gaussian: bool = True) -> Heatmaps:
         scene: an image and prototypes.
         gaussian: pixels in the centre of a field count more than those at its border; without, all count alike.
     """
-    seen = scene.model.field_at(scene.size)
+    return grid_by_grid(scene, lambda part: _painted(part, scene.field_of(part), gaussian))
+
+
+by_flat_field: PixelMapping = partial(by_field, gaussian=False)
+
+
+def _painted(part: GridScene, seen: Field, gaussian: bool) -> Heatmaps:
     known = _KNOWN.setdefault(seen, _Known())
-    maps = scene.similarity_maps.detach()
+    maps = part.similarity_maps.detach()
     background = 2 * maps.flatten(1).amin(dim=1).clamp(max=0)[:, None, None]
     negative = bool((background < 0).any())
     painted = known.painter(seen, gaussian, maps).paint(maps - background if negative else maps)
     if negative:
         painted += background
-    cells = [(row, col) for row, col in scene.best_cells.tolist()]
-    return Heatmaps(painted, tuple(known.region(seen, cell) for cell in cells))
-
-
-by_flat_field: PixelMapping = partial(by_field, gaussian=False)
+    cells = [(row, col) for row, col in part.cells.tolist()]
+    return Heatmaps(painted, tuple(known.region(part.grid.comparison, seen, cell) for cell in cells))
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ class _Known:
     """What was worked out about one field: geometry costs more than painting, and images of one size share it."""
 
     painters: dict[tuple[bool, torch.dtype, torch.device], Painter] = dataclasses.field(default_factory=dict)
-    regions: dict[tuple[int, int], tuple[Box, ...]] = dataclasses.field(default_factory=dict)
+    regions: dict[tuple[int, int], Region] = dataclasses.field(default_factory=dict)
 
     def painter(self, seen: Field, gaussian: bool, like: Tensor) -> Painter:
         key = (gaussian, like.dtype, like.device)
@@ -97,11 +101,11 @@ class _Known:
             self.painters[key] = separable or BoxPainter.of(seen, gaussian)
         return self.painters[key]
 
-    def region(self, seen: Field, cell: tuple[int, int]) -> tuple[Box, ...]:
+    def region(self, comparison: Comparison, seen: Field, cell: tuple[int, int]) -> Region:
         if cell not in self.regions:
-            self.regions[cell] = tuple(Box(*box) for box in seen.boxes(*cell))
+            self.regions[cell] = comparison.region(cell, seen)
         return self.regions[cell]
 
 
-# Fields live as long as their model, and what is known about them as long as they.
+# Fields live as long as their model, and what is known about them as long as they. Each belongs to one grid.
 _KNOWN: WeakKeyDictionary[Field, _Known] = WeakKeyDictionary()

@@ -10,7 +10,7 @@ from pixpnet.mapping.scene import Heatmaps, Scene
 
 
 def by_chance(scene: Scene) -> Heatmaps:
-    """Uniform noise; each region is the best cell's exact field, moved to a random place within the image.
+    """Uniform noise; each region is the exact field that the honest one is, moved to a random place within the image.
 
     So a region has the size and shape of an honest one and differs in its place alone. A field as large as the image
     stays where it is, and an empty one stays empty.
@@ -23,15 +23,11 @@ def by_chance(scene: Scene) -> Heatmaps:
         raise ValueError(
             "a random map is drawn from a generator and none came: pass generator=torch.Generator().manual_seed(0)"
         )
-    similarities = scene.similarity_maps
-    maps = torch.rand(len(similarities), *scene.size, generator=generator, device=generator.device)
-    places = torch.rand(len(similarities), 2, generator=generator, device=generator.device)
-    field = scene.model.field_at(scene.size)
-    regions = [
-        moved([Box(*box) for box in field.boxes(row, col)], place, scene.size)
-        for (row, col), place in zip(scene.best_cells.tolist(), places, strict=True)
-    ]
-    return Heatmaps(maps.to(similarities), tuple(regions))
+    count = len(scene.prototypes)
+    maps = torch.rand(count, *scene.size, generator=generator, device=generator.device)
+    places = torch.rand(count, 2, generator=generator, device=generator.device)
+    regions = [moved(region, place, scene.size) for region, place in zip(scene.regions, places, strict=True)]
+    return Heatmaps(maps.to(scene.image), tuple(regions))
 
 
 def moved(boxes: Sequence[Box], place: Tensor, size: tuple[int, int]) -> tuple[Box, ...]:

@@ -2,39 +2,83 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
 from pixpnet.box import Box
-from pixpnet.model import PixPNet
+from pixpnet.fields import Field
+from pixpnet.model import Grid, PixPNet
+
+Region = tuple[Box, ...]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class GridScene:
+    """The prototypes of a scene that look at one grid; their maps have one size.
+
+    Attributes:
+        grid: what they look at.
+        places: where each of them stands among the scene's prototypes, in rising order.
+        similarity_maps: their similarity to every patch; a patch is named by its top left cell.
+        cells: row and column of the patch that speaks for each.
+    """
+
+    grid: Grid
+    places: tuple[int, ...]
+    similarity_maps: Float[Tensor, "protos rows cols"]
+    cells: Int64[Tensor, "protos 2"]
 
 
 @dataclass(frozen=True)
 class Scene:
-    """One image and the prototypes that are asked for, in one order throughout.
+    """One image and the prototypes that are asked for.
 
     Attributes:
         model: in eval mode.
         image: normalised, in the network's pixels.
         prototypes: their numbers.
-        similarity_maps: their similarity to every patch; a patch is named by its top left cell.
-        best_cells: row and column of the most similar patch of each.
+        grids: the same prototypes, grid by grid; a grid that none of them looks at is not there.
         generator: for a mapping that draws.
     """
 
     model: PixPNet
     image: Float[Tensor, "3 height width"]
     prototypes: tuple[int, ...]
-    similarity_maps: Float[Tensor, "protos rows cols"]
-    best_cells: Int64[Tensor, "protos 2"]
+    grids: tuple[GridScene, ...]
     generator: torch.Generator | None = None
 
     @property
     def size(self) -> tuple[int, int]:
         """Height and width of the image."""
         return self.image.shape[-2], self.image.shape[-1]
+
+    @property
+    def similarity_maps(self) -> tuple[Float[Tensor, "_rows _cols"], ...]:
+        """The similarity of each prototype to every patch of its grid, in the order of the prototypes."""
+        return in_order(self.grids, [part.similarity_maps.unbind() for part in self.grids])
+
+    @property
+    def cells(self) -> tuple[tuple[int, int], ...]:
+        """Row and column, in its own grid, of the patch that speaks for each prototype."""
+        return in_order(self.grids, [[(row, col) for row, col in part.cells.tolist()] for part in self.grids])
+
+    def field_of(self, part: GridScene) -> Field:
+        """What each patch of a grid sees of the image."""
+        return self.model.fields_at(self.size)[part.grid.number]
+
+    def regions_of(self, part: GridScene) -> tuple[Region, ...]:
+        """What the patches that speak for the prototypes of a grid see, exactly."""
+        field = self.field_of(part)
+        return tuple(part.grid.comparison.region((row, col), field) for row, col in part.cells.tolist())
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """What the patch that speaks for each prototype sees, exactly, in the order of the prototypes."""
+        return in_order(self.grids, [self.regions_of(part) for part in self.grids])
 
 
 @dataclass(frozen=True)
@@ -47,7 +91,7 @@ class Heatmaps:
     """
 
     maps: Float[Tensor, "protos height width"]
-    regions: tuple[tuple[Box, ...], ...]
+    regions: tuple[Region, ...]
 
 
 PixelMapping = Callable[[Scene], Heatmaps]
@@ -62,7 +106,29 @@ def scene(
     """One forward pass, and what it says about some prototypes."""
     with torch.no_grad():
         matches = model(image[None]).matches
-    chosen = torch.as_tensor(prototypes, dtype=torch.long, device=image.device)
-    distances = matches.distance_maps[0, chosen]
-    similarities = matches.similarity(distances, matches.epsilon)
-    return Scene(model, image, tuple(prototypes), similarities, matches.best_cells[0, chosen], generator)
+    parts = []
+    for grid in model.grids:
+        places = tuple(place for place, prototype in enumerate(prototypes) if prototype in grid.prototypes)
+        if not places:
+            continue
+        chosen = torch.tensor([prototypes[place] for place in places], device=image.device)
+        distances = matches.grids[grid.number].distance_maps[0, chosen - grid.first]
+        parts.append(GridScene(grid, places, grid.comparison.similarity(distances), matches.cells[0, chosen]))
+    return Scene(model, image, tuple(prototypes), tuple(parts), generator)
+
+
+def grid_by_grid(scene: Scene, mapping: Callable[[GridScene], Heatmaps]) -> Heatmaps:
+    """The maps of all prototypes of a scene, from those of each of its grids."""
+    parts = [mapping(part) for part in scene.grids]
+    if len(parts) == 1:
+        return parts[0]
+    maps = scene.image.new_zeros(len(scene.prototypes), *scene.size)
+    for part, painted in zip(scene.grids, parts, strict=True):
+        maps[list(part.places)] = painted.maps.to(maps)
+    return Heatmaps(maps, in_order(scene.grids, [painted.regions for painted in parts]))
+
+
+def in_order(grids: Sequence[GridScene], values: Sequence[Sequence[T]]) -> tuple[T, ...]:
+    """What each grid says of its prototypes, in the order of the scene's prototypes."""
+    placed = [pair for part, own in zip(grids, values, strict=True) for pair in zip(part.places, own, strict=True)]
+    return tuple(value for _, value in sorted(placed, key=lambda pair: pair[0]))

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pixpnet.box import Box
-from pixpnet.mapping.scene import Heatmaps, Scene
+from pixpnet.mapping.scene import Heatmaps, Region, Scene, grid_by_grid
 
 PERCENTILE = 0.95
 # Prototypes at a time: finding a percentile needs copies of the maps.
@@ -20,13 +20,16 @@ _TOGETHER = 16
 
 def by_upsampling(scene: Scene) -> Heatmaps:
     """Bicubic interpolation of the similarity maps; each region is one box around the top 5 % of the values."""
-    similarities = scene.similarity_maps.detach()
-    maps = similarities.new_empty(len(similarities), *scene.size)
-    regions: list[tuple[Box, ...]] = []
+    return grid_by_grid(scene, lambda part: _enlarged(part.similarity_maps.detach(), scene.size))
+
+
+def _enlarged(similarities: Float[Tensor, "protos rows cols"], size: tuple[int, int]) -> Heatmaps:
+    maps = similarities.new_empty(len(similarities), *size)
+    regions: list[Region] = []
     for first in range(0, len(maps), _TOGETHER):
         part = maps[first : first + _TOGETHER]
         small = similarities[None, first : first + _TOGETHER]
-        part.copy_(F.interpolate(small, scene.size, mode="bicubic", align_corners=False)[0])
+        part.copy_(F.interpolate(small, size, mode="bicubic", align_corners=False)[0])
         regions += [(box,) for box in top_boxes(part)]
     return Heatmaps(maps, tuple(regions))
 

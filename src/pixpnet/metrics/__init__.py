@@ -7,7 +7,7 @@ loaded when first used.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from pixpnet.explanation.size import ExplanationSize, explanation_size
+from pixpnet.explanation.size import explanation_size
 from pixpnet.metrics.answers import AnswerPlaces, answer_places
 from pixpnet.metrics.bootstrap import DefinedMean, Estimate, bootstrap_mean
 from pixpnet.metrics.consistency import Consistency
@@ -16,6 +16,7 @@ from pixpnet.metrics.ordering import relevance_ordering
 from pixpnet.metrics.part_scores import PartScores, PrototypeParts, consistency_and_stability
 from pixpnet.metrics.purity import Purity, PurityFigures, prototype_purity
 from pixpnet.metrics.stability import Stability
+from pixpnet.parts import ExplanationSize
 
 if TYPE_CHECKING:
     from pixpnet.metrics.health import PrototypeHealth, accuracy_lost_at_replacement, prototype_health

@@ -24,17 +24,17 @@ class Answer:
         sample: the image.
         predicted: the class with the largest logit.
         scores: of every prototype.
-        best_cells: row and column of the cell that gave each prototype its score.
+        cells: of each prototype, its grid and the row and column of the cell that speaks for it there.
     """
 
     sample: Sample
     predicted: int
     scores: Float[Tensor, " protos"]
-    best_cells: Int64[Tensor, "protos 2"]
+    cells: Int64[Tensor, "protos 3"]
 
-    def cells(self, prototypes: Int64[Tensor, " some"]) -> list[Cell]:
+    def cells_of(self, prototypes: Int64[Tensor, " some"]) -> list[Cell]:
         """The cells of some prototypes."""
-        return [(row, col) for row, col in self.best_cells[prototypes].tolist()]
+        return [Cell(*numbers) for numbers in self.cells[prototypes].tolist()]
 
 
 def answers(
@@ -57,13 +57,15 @@ def answers(
         )
     total, done = len(samples) if isinstance(samples, Sized) else 0, 0
     rest = iter(samples)
+    grids = torch.cat([torch.full((len(grid.prototypes),), grid.number) for grid in model.grids])
     while batch := tuple(islice(rest, batch_size)):
         with torch.no_grad():
             output = model(torch.stack([normalized_image(model, sample) for sample in batch]))
         predicted = output.logits.argmax(dim=1).tolist()
-        scores, cells = output.matches.scores.cpu(), output.matches.best_cells.cpu()
+        scores, cells = output.matches.scores.cpu(), output.matches.cells.cpu()
         for number, sample in enumerate(batch):
-            yield Answer(sample, predicted[number], scores[number], cells[number])
+            places = torch.cat([grids[:, None], cells[number]], dim=1)
+            yield Answer(sample, predicted[number], scores[number], places)
             done += 1
             if progress is not None:
                 progress(done, total)
@@ -85,4 +87,4 @@ def normalized_image(model: PixPNet, sample: Sample) -> Float[Tensor, "3 height 
             f"{sample.id} has class {sample.label}, and the model tells apart {model.num_classes}: give samples of the "
             "data set that it was trained on"
         )
-    return sample.image.as_subclass(Tensor).to(model.prototypes)
+    return sample.image.as_subclass(Tensor).to(model.device, model.dtype)

@@ -26,6 +26,8 @@ KnownBy = Literal["boxes", "masks", "nothing"]
 class AnswerPlaces:
     """Means over images, each of the prototypes of the class that was predicted for it; 0-1 but for the counts.
 
+    All but `prototypes` are undefined for an image whose predicted class no prototype speaks for.
+
     Attributes:
         distinct_cells: how many different cells they won at.
         prototypes: how many prototypes there are, in the mean; None without images.
@@ -66,9 +68,9 @@ class AnswerPlacesCounter:
         """Takes note of one answer."""
         size = answer.sample.size
         if size not in self._regions:
-            self._regions[size] = CellRegions(self.model.field_at(size), size)
+            self._regions[size] = CellRegions(self.model, size)
         regions, pixels = self._regions[size], size[0] * size[1]
-        cells = answer.cells(self.model.prototypes_of(answer.predicted).cpu())
+        cells = answer.cells_of(self.model.prototypes_of(answer.predicted).cpu())
         seen = [regions.region(cell) for cell in cells]
         union = union_mask(seen, size)
         shown = object_mask(answer.sample)
@@ -76,10 +78,10 @@ class AnswerPlacesCounter:
             self._known_by = known_by(answer.sample)
         self._labels.append(answer.sample.label)
         self._prototypes.append(len(cells))
-        self._values["distinct_cells"].append(float(len(set(cells))))
+        self._values["distinct_cells"].append(float(len(set(cells))) if cells else None)
         self._values["overlap"].append(regions.mean_iou(cells))
-        self._values["image_covered"].append(int(union.sum()) / pixels)
-        covered = None if shown is None else int((union & shown).sum()) / int(shown.sum())
+        self._values["image_covered"].append(int(union.sum()) / pixels if cells else None)
+        covered = int((union & shown).sum()) / int(shown.sum()) if cells and shown is not None else None
         self._values["object_covered"].append(covered)
         self._values["winning_region"].append(fmean(area(region) / pixels for region in seen) if seen else None)
 

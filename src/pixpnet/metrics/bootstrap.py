@@ -37,6 +37,15 @@ class DefinedMean:
     undefined: int
 
 
+def class_clusters(labels: Sequence[int]) -> list[int]:
+    """The clusters of prototypes with these labels: those of a class are one, one without a class (-1) is its own.
+
+    >>> class_clusters([0, 0, -1, 1, -1])
+    [0, 0, -3, 1, -5]
+    """
+    return [label if label >= 0 else -1 - place for place, label in enumerate(labels)]
+
+
 def defined_mean(values: Sequence[float | None], clusters: Sequence[Hashable], seed: int) -> DefinedMean:
     """`bootstrap_mean` of the values that are not None, and a count of those that are.
 

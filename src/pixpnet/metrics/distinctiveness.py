@@ -59,10 +59,10 @@ class DistinctivenessCounter:
         """Takes note of one answer."""
         size = answer.sample.size
         if size not in self._regions:
-            self._regions[size] = CellRegions(self.model.field_at(size), size)
+            self._regions[size] = CellRegions(self.model, size)
         regions = self._regions[size]
         own = self.model.prototypes_of(answer.sample.label).cpu()
-        cells = answer.cells(highest(answer.scores, own, self.most))
+        cells = answer.cells_of(highest(answer.scores, own, self.most))
         self._labels.append(answer.sample.label)
         self._window.append(_complement(regions.mean_iou(cells, self.window_side)))
         self._field.append(_complement(regions.mean_iou(cells)))

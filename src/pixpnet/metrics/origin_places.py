@@ -15,7 +15,7 @@ from torch import Tensor
 from pixpnet.box import hull
 from pixpnet.data import DataSet, Sample, preprocess
 from pixpnet.metrics.answers import KnownBy, known_by
-from pixpnet.metrics.bootstrap import DefinedMean, defined_mean
+from pixpnet.metrics.bootstrap import DefinedMean, class_clusters, defined_mean
 from pixpnet.metrics.draws import generator_for
 from pixpnet.metrics.health.patches import origins_by_image, refuse_if_moved
 from pixpnet.metrics.part_hits import PUBLISHED_IMAGE_SIDE, Region
@@ -66,7 +66,7 @@ def prototype_places(
         ValueError: if an image is not shown as it was when the prototype was taken from it.
     """
     radius = RADIUS * model.preprocessing.size / PUBLISHED_IMAGE_SIDE
-    count = len(model.prototypes)
+    count = model.num_prototypes
     values: list[list[float | None]] = [[None] * count for _ in range(4)]
     judged_by: KnownBy = "nothing"
     for entry, origins in origins_by_image(model, data_set):
@@ -84,8 +84,10 @@ def prototype_places(
                         shares[1][origin.prototype] = float(hits[1:].double().mean())
         if tick is not None:
             tick()
-    labels = model.labels.tolist()
-    on_object, random_on_object, near_part, random_near_part = (defined_mean(column, labels, seed) for column in values)
+    classes = class_clusters(model.labels.tolist())
+    on_object, random_on_object, near_part, random_near_part = (
+        defined_mean(column, classes, seed) for column in values
+    )
     return PrototypePlaces(on_object, random_on_object, near_part, random_near_part, radius, judged_by)
 
 

@@ -5,7 +5,7 @@
 | region | pixels |
 |---|---|
 | ``window`` | 72 x 72 around the middle of what the mapping claims, as published; for comparison with others |
-| ``field`` | the exact field of the best cell, holes included; the same for every mapping |
+| ``field`` | the exact field of the cell that speaks, holes included; the same for every mapping |
 | ``claimed`` | what the mapping claims: the field (``field``, ``prp``), the box of the top 5 % (``upsampling``) |
 
 A larger region holds more parts and so has the larger frequencies: compare windows with windows, and fields of one size
@@ -16,29 +16,30 @@ maximum over many parts, each seen in few images, is flattering too.
 import pixpnet._torchvision  # noqa: F401  isort: skip  before torchmetrics imports torchvision
 
 from collections.abc import Iterable, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from pixpnet.box import Box
 from pixpnet.data import Sample
 from pixpnet.data.scan import Progress
 from pixpnet.mapping import MAPPINGS
 from pixpnet.mapping.scene import Scene, scene
 from pixpnet.metrics.answering import normalized_image
-from pixpnet.metrics.bootstrap import Estimate, bootstrap_mean
+from pixpnet.metrics.bootstrap import Estimate, class_clusters, defined_mean
 from pixpnet.metrics.consistency import THRESHOLD, Consistency, ConsistencyScore
 from pixpnet.metrics.draws import generator_for
+from pixpnet.metrics.owners import owners_of
 from pixpnet.metrics.part_hits import WINDOW_SIDE, Region, window
 from pixpnet.metrics.stability import NOISE, Stability, StabilityScore, with_noise
 from pixpnet.model import PixPNet
+from pixpnet.records import ADDED_LATER
 
 RegionKind = Literal["window", "field", "claimed"]
 
-# These claim the exact field of the best cell, which is known without painting a map.
+# These claim the exact field of the cell that speaks, which is known without painting a map.
 _CLAIM_THE_FIELD = frozenset({"field", "field_flat", "prp"})
 
 
@@ -48,12 +49,13 @@ class PrototypeParts:
 
     Attributes:
         prototype: its number.
-        label: its class.
+        label: the class that it is listed under; -1 for none.
         part: the part that it finds most often.
         frequency: in what share of the images that show the part.
         stability: share of images in which noise changes no part.
         soft_stability: mean share of visible parts about which noise changes nothing.
-        images: how many images of its class show a part.
+        images: how many images of its class (of its classes) show a part.
+        owners: the classes that it speaks for.
     """
 
     prototype: int
@@ -63,6 +65,12 @@ class PrototypeParts:
     stability: float | None
     soft_stability: float | None
     images: int
+    owners: tuple[int, ...] = field(default=(), metadata=ADDED_LATER)
+
+    @property
+    def classes(self) -> tuple[int, ...]:
+        """The classes that it speaks for; in records of earlier versions it has one."""
+        return self.owners or (() if self.label < 0 else (self.label,))
 
 
 @dataclass(frozen=True)
@@ -74,8 +82,8 @@ class PartScores:
         soft_consistency: mean frequency of the prototypes' parts.
         stability: mean over prototypes of the share of images in which noise changes no part.
         soft_stability: mean over prototypes of the share of visible parts about which noise changes nothing.
-        undefined: how many prototypes are in none of the four although images of their class were looked at, because
-            none of those shows a part.
+        undefined: how many prototypes are in none of the four, because none of the images of their class that were
+            looked at shows a part, or because they speak for no class.
         prototypes: each prototype by itself.
         class_images: how many images of each class were looked at. Prototypes of a class without any (`not_drawn`)
             are in none of the four either; all four are None if nothing else is left.
@@ -110,8 +118,8 @@ class PartScores:
 
     @property
     def not_drawn(self) -> int:
-        """How many prototypes belong to classes of which no image was looked at."""
-        return sum(not self.class_images[parts.label] for parts in self.prototypes)
+        """How many prototypes speak for classes of which no image was looked at."""
+        return sum(bool(parts.classes) and not _looked_at(parts, self.class_images) for parts in self.prototypes)
 
 
 class _ClassImages(Metric):
@@ -208,7 +216,7 @@ def scores_by_region(
 ) -> tuple[PartScores, ...]:
     """`consistency_and_stability` for several kinds of regions, with one look at each sample for all of them."""
     _refuse(model, mapping, regions)
-    count, points = len(model.prototypes), len(point_parts)
+    count, points = model.num_prototypes, len(point_parts)
     counters = [
         (
             Consistency(count, point_parts, threshold, sync_on_compute=together),
@@ -243,7 +251,7 @@ def scores_by_region(
     class_images = looked_at.compute()
     return tuple(
         _scores(
-            _each(model.labels.tolist(), consistency.compute(), stability.compute()),
+            _each(model, consistency.compute(), stability.compute()),
             class_images,
             mapping=mapping,
             region=region,
@@ -269,12 +277,13 @@ def _scores(
     clip: bool,
     seed: int,
 ) -> PartScores:
+    classes = class_clusters([parts.label for parts in each])
     return PartScores(
-        consistency=_over_classes([(each_.label, _reaches(each_.frequency, threshold)) for each_ in each], seed),
-        soft_consistency=_over_classes([(each_.label, each_.frequency) for each_ in each], seed),
-        stability=_over_classes([(each_.label, each_.stability) for each_ in each], seed),
-        soft_stability=_over_classes([(each_.label, each_.soft_stability) for each_ in each], seed),
-        undefined=sum(parts.part is None and class_images[parts.label] > 0 for parts in each),
+        consistency=defined_mean([_reaches(parts.frequency, threshold) for parts in each], classes, seed).estimate,
+        soft_consistency=defined_mean([parts.frequency for parts in each], classes, seed).estimate,
+        stability=defined_mean([parts.stability for parts in each], classes, seed).estimate,
+        soft_stability=defined_mean([parts.soft_stability for parts in each], classes, seed).estimate,
+        undefined=sum(parts.part is None and (not parts.classes or _looked_at(parts, class_images)) for parts in each),
         prototypes=each,
         class_images=class_images,
         mapping=mapping,
@@ -291,8 +300,7 @@ def _regions(
     given: Scene, mapping: str, kinds: Sequence[RegionKind], window_side: int
 ) -> tuple[tuple[Region, ...], ...]:
     """For each kind, the region of every prototype; a map is painted once, and only where that is needed."""
-    field = given.model.field_at(given.size)
-    fields = tuple(tuple(Box(*box) for box in field.boxes(row, col)) for row, col in given.best_cells.tolist())
+    fields = given.regions
     painted = mapping not in _CLAIM_THE_FIELD and any(kind != "field" for kind in kinds)
     claimed = MAPPINGS[mapping](given).regions if painted else fields
     windows = tuple(window(found, given.size, window_side) for found in claimed)
@@ -300,7 +308,12 @@ def _regions(
     return tuple(by_kind[kind] for kind in kinds)
 
 
-def _each(labels: list[int], found: ConsistencyScore, kept: StabilityScore) -> tuple[PrototypeParts, ...]:
+def _looked_at(parts: PrototypeParts, class_images: Sequence[int]) -> bool:
+    return any(class_images[label] for label in parts.classes)
+
+
+def _each(model: PixPNet, found: ConsistencyScore, kept: StabilityScore) -> tuple[PrototypeParts, ...]:
+    labels, owners = model.labels.tolist(), owners_of(model)
     return tuple(
         PrototypeParts(
             prototype=number,
@@ -310,6 +323,7 @@ def _each(labels: list[int], found: ConsistencyScore, kept: StabilityScore) -> t
             stability=None if agreement is None else agreement.same,
             soft_stability=None if agreement is None else agreement.parts,
             images=0 if agreement is None else agreement.images,
+            owners=owners[number],
         )
         for number, (label, best, agreement) in enumerate(zip(labels, found.best, kept.each, strict=True))
     )
@@ -317,11 +331,6 @@ def _each(labels: list[int], found: ConsistencyScore, kept: StabilityScore) -> t
 
 def _reaches(frequency: float | None, threshold: float) -> float | None:
     return None if frequency is None else float(frequency >= threshold)
-
-
-def _over_classes(values: list[tuple[int, float | None]], seed: int) -> Estimate | None:
-    defined = [(label, value) for label, value in values if value is not None]
-    return bootstrap_mean([value for _, value in defined], [label for label, _ in defined], seed)
 
 
 def _refuse(model: PixPNet, mapping: str, regions: Sequence[str]) -> None:

@@ -1,9 +1,9 @@
 """Purity: does a prototype show one and the same part in the training images that it is most sure of?
 
-For each prototype with some head weight above 1e-5: the ten training images, of all classes, with its highest scores;
-in each a box of 32 x 32 pixels (at 224; scaled with the image) around the centre of what the winning cell sees, cut to
-the image; for each visible part, whether one of its visible points (left or right) lies inside. Purity is the largest,
-over parts, of the mean over images; `field` is the same with the exact field instead of the box.
+For each prototype that the head uses (with some weight above 1e-5): the ten training images, of all classes, with its
+highest scores; in each a box of 32 x 32 pixels (at 224; scaled with the image) around the centre of what the winning
+cell sees, cut to the image; for each visible part, whether one of its visible points (left or right) lies inside.
+Purity is the largest, over parts, of the mean over images; `field` is the same with the exact field instead of the box.
 
 The mean of a part is over those of the ten images that show it: an image in which a part cannot be seen says nothing
 about that part. A prototype none of whose images shows any part is undefined; the images without a visible part are
@@ -23,7 +23,7 @@ from pixpnet.data import Sample
 from pixpnet.data.scan import Progress
 from pixpnet.mapping.random_map import moved
 from pixpnet.metrics.answering import Answer, answers
-from pixpnet.metrics.bootstrap import Estimate, bootstrap_mean
+from pixpnet.metrics.bootstrap import Estimate, bootstrap_mean, class_clusters
 from pixpnet.metrics.consistency import BestPart, best_parts
 from pixpnet.metrics.draws import generator_for
 from pixpnet.metrics.part_hits import Region, part_count, part_hits, scaled_side
@@ -100,21 +100,21 @@ class _Highest:
     def __init__(self, num_prototypes: int, count: int) -> None:
         self.scores = torch.full((num_prototypes, count), -torch.inf)
         self.images = torch.full((num_prototypes, count), -1, dtype=torch.int64)
-        self.cells = torch.zeros(num_prototypes, count, 2, dtype=torch.int64)
+        self.cells = torch.zeros(num_prototypes, count, 3, dtype=torch.int64)
 
     def update(self, image: int, answer: Answer) -> None:
         rows = (answer.scores > self.scores[:, -1]).nonzero().flatten()
         scores = torch.cat([self.scores[rows], answer.scores[rows, None].to(self.scores)], dim=1)
         images = torch.cat([self.images[rows], torch.full((len(rows), 1), image)], dim=1)
-        cells = torch.cat([self.cells[rows], answer.best_cells[rows, None]], dim=1)
+        cells = torch.cat([self.cells[rows], answer.cells[rows, None]], dim=1)
         order = scores.argsort(dim=1, descending=True, stable=True)[:, :-1]
         self.scores[rows], self.images[rows] = scores.gather(1, order), images.gather(1, order)
-        self.cells[rows] = cells.gather(1, order[..., None].expand(-1, -1, 2))
+        self.cells[rows] = cells.gather(1, order[..., None].expand(-1, -1, 3))
 
     def of(self, prototype: int) -> list[tuple[int, Cell]]:
         """The images of one prototype and its cells there; fewer than asked for where there were fewer."""
         pairs = zip(self.images[prototype].tolist(), self.cells[prototype].tolist(), strict=True)
-        return [(image, (row, col)) for image, (row, col) in pairs if image >= 0]
+        return [(image, Cell(*cell)) for image, cell in pairs if image >= 0]
 
 
 def prototype_purity(
@@ -146,27 +146,27 @@ def prototype_purity(
     if not point_parts:
         raise ValueError("purity asks which parts prototypes show, and point_parts names none: give a data set's own")
     side = scaled_side(BOX_SIDE, model.preprocessing.size) if box_side is None else box_side
-    highest, annotated = _Highest(len(model.prototypes), images), list[_Annotated]()
+    highest, annotated = _Highest(model.num_prototypes, images), list[_Annotated]()
     for answer in answers(model, samples, progress):
         sample = answer.sample
         highest.update(len(annotated), answer)
         points = sample.keypoints.as_subclass(Tensor)
         annotated.append(_Annotated(sample.id, sample.size, points, sample.visible))
-    connected = (model.head.weights().detach() > least_weight).any(dim=0).cpu().nonzero().flatten()
+    connected = model.head.uses(least_weight).cpu().nonzero().flatten()
     counts = _Counts(len(connected), part_count(point_parts))
     regions: dict[tuple[int, int], CellRegions] = {}
     for row, prototype in enumerate(connected.tolist()):
-        for number, (cell_row, cell_col) in highest.of(prototype):
+        for number, cell in highest.of(prototype):
             image = annotated[number]
             if image.size not in regions:
-                regions[image.size] = CellRegions(model.field_at(image.size), image.size)
-            around, exact = (regions[image.size].region((cell_row, cell_col), of) for of in (side, None))
+                regions[image.size] = CellRegions(model, image.size)
+            around, exact = (regions[image.size].region(cell, of) for of in (side, None))
             places = torch.rand(2, 2, generator=generator_for(seed, "purity", prototype, image.id))
             controls = [moved(boxes, place, image.size) for boxes, place in zip((around, exact), places, strict=True)]
             counts.add(row, (around, exact, *controls), image, point_parts)
-    labels = model.labels.cpu()[connected].tolist()
+    classes = class_clusters(model.labels.cpu()[connected].tolist())
     box, field, random_box, random_field = (
-        _figures(best_parts(hits, counts.seen), labels, seed) for hits in counts.hits
+        _figures(best_parts(hits, counts.seen), classes, seed) for hits in counts.hits
     )
     return Purity(
         box=box,
@@ -174,7 +174,7 @@ def prototype_purity(
         random_box=random_box,
         random_field=random_field,
         prototypes=len(connected),
-        unconnected=len(model.prototypes) - len(connected),
+        unconnected=model.num_prototypes - len(connected),
         without_parts=counts.without_parts,
         images_per_prototype=min(images, len(annotated)),
         training_images=len(annotated),
@@ -197,9 +197,9 @@ class _Counts:
         self.without_parts += not parts.visible.any()
 
 
-def _figures(parts: Sequence[BestPart | None], labels: Sequence[int], seed: int) -> PurityFigures:
-    defined = [(part.frequency, label) for part, label in zip(parts, labels, strict=True) if part is not None]
-    values, classes = [value for value, _ in defined], [label for _, label in defined]
+def _figures(parts: Sequence[BestPart | None], clusters: Sequence[int], seed: int) -> PurityFigures:
+    defined = [(part.frequency, own) for part, own in zip(parts, clusters, strict=True) if part is not None]
+    values, classes = [value for value, _ in defined], [own for _, own in defined]
     pure = [float(value > _PURE) for value in values]
     return PurityFigures(
         mean=bootstrap_mean(values, classes, seed),

@@ -6,23 +6,31 @@ All in the `pixel` frame. Fields may have holes, so a region is several boxes; n
 from collections.abc import Sequence
 from itertools import combinations
 from statistics import fmean
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from pixpnet.box import Box, hull
+from pixpnet.box import hull
 from pixpnet.data import Sample
-from pixpnet.fields import Field
 from pixpnet.metrics.part_hits import Region, window
+from pixpnet.model import PixPNet
 
-Cell = tuple[int, int]
+
+class Cell(NamedTuple):
+    """Where a patch is: its grid, and the row and column of its top left cell there."""
+
+    grid: int
+    row: int
+    col: int
 
 
 def area(region: Region) -> int:
     """How many pixels a region holds.
 
+    >>> from pixpnet.box import Box
     >>> area((Box(0, 0, 2, 2), Box(4, 0, 5, 3)))
     7
     """
@@ -32,6 +40,7 @@ def area(region: Region) -> int:
 def shared_area(one: Region, other: Region) -> int:
     """How many pixels two regions have in common.
 
+    >>> from pixpnet.box import Box
     >>> shared_area((Box(0, 0, 2, 4),), (Box(1, 1, 3, 2), Box(1, 3, 3, 6)))
     2
     """
@@ -46,6 +55,7 @@ def shared_area(one: Region, other: Region) -> int:
 def iou(one: Region, other: Region) -> float | None:
     """Intersection over union; None where both are empty.
 
+    >>> from pixpnet.box import Box
     >>> iou((Box(0, 0, 2, 2),), (Box(0, 1, 2, 3),))
     0.3333333333333333
     """
@@ -66,6 +76,7 @@ def union_mask(regions: Sequence[Region], size: tuple[int, int]) -> Bool[Tensor,
 def centre(region: Region) -> tuple[float, float] | None:
     """The middle (x, y) of a region's hull; None for an empty one.
 
+    >>> from pixpnet.box import Box
     >>> centre((Box(0, 0, 2, 2), Box(4, 2, 5, 3)))
     (1.5, 2.5)
     """
@@ -91,12 +102,13 @@ class CellRegions:
     """The regions of a network's cells in images of one size; each cell and pair of cells is worked out once.
 
     Attributes:
-        field: of the cells.
+        model: whose cells.
         size: height and width of the image.
     """
 
-    def __init__(self, field: Field, size: tuple[int, int]) -> None:
-        self.field, self.size = field, size
+    def __init__(self, model: PixPNet, size: tuple[int, int]) -> None:
+        self.model, self.size = model, size
+        self._fields, self._grids = model.fields_at(size), model.grids
         self._regions: dict[tuple[int | None, Cell], Region] = {}
         self._ious: dict[tuple[int | None, Cell, Cell], float | None] = {}
 
@@ -104,7 +116,7 @@ class CellRegions:
         """The exact field of a cell, or the window of some side around its middle, cut to the image."""
         key = window_side, cell
         if key not in self._regions:
-            exact = tuple(Box(*box) for box in self.field.boxes(*cell))
+            exact = self._grids[cell.grid].comparison.region((cell.row, cell.col), self._fields[cell.grid])
             self._regions[key] = exact if window_side is None else window(exact, self.size, window_side)
         return self._regions[key]
 

@@ -3,28 +3,23 @@
 from pixpnet.model.backbone import Backbone, CutError, FieldWarning
 from pixpnet.model.edits import EDITS, EditError, apply_edits
 from pixpnet.model.file import ModelFileError
-from pixpnet.model.heads import ClassSum, Linear, OwnClass
-from pixpnet.model.network import BehindStem, Output, PixPNet
+from pixpnet.model.network import BehindStem, Embeddings, Grid, Output, PixPNet
 from pixpnet.model.origin import Origin, picture_name
-from pixpnet.model.prototypes import Matches, PrototypeLayer
 from pixpnet.model.weights import WeightsError, load_weights
 
 __all__ = [
     "EDITS",
     "Backbone",
     "BehindStem",
-    "ClassSum",
     "CutError",
     "EditError",
+    "Embeddings",
     "FieldWarning",
-    "Linear",
-    "Matches",
+    "Grid",
     "ModelFileError",
     "Origin",
     "Output",
-    "OwnClass",
     "PixPNet",
-    "PrototypeLayer",
     "WeightsError",
     "apply_edits",
     "load_weights",

@@ -2,6 +2,8 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from math import prod
 from typing import Any
 
 import torch
@@ -22,6 +24,8 @@ from pixpnet.windows import Windows, window_starts
 # Above this a "part" is most of the picture.
 _ALMOST_EVERYTHING = 0.75
 _PART_SIZED = (0.02, 0.6)
+# Segments behind this one are those between several cuts.
+_TAPPED = 4
 
 
 class CutError(ValueError):
@@ -35,16 +39,20 @@ class FieldWarning(UserWarning):
 class Backbone(nn.Module):
     """A network up to a layer; its output has rows and columns of cells, each with a known field.
 
+    Cut at several layers, it gives a grid of cells for each (`maps`); its plain output is that of the last.
+
     With `windows`, the network runs on overlapping windows and each cell is the mean of what one window gives at the
     cut, so its field is that window, at any depth and for any network, attention included.
 
     Attributes:
         network: what is left of the network; its parameters keep their names.
-        at: the layer, by its path, with the call ("relu#1") or part ("branch[0]") where one was chosen.
+        at: the layer, by its path, with the call ("relu#1") or part ("branch[0]") where one was chosen; several are
+            separated by commas, in the order in which they run.
         edits: what was changed in the network before it was cut.
         windows: the windows that it runs on; None for the whole image.
         frozen: the layer up to which it does not learn: "" for nothing, "all" for everything.
         channels: of the output.
+        grid_channels: of each grid, in the order of the layers.
     """
 
     def __init__(
@@ -59,7 +67,7 @@ class Backbone(nn.Module):
 
         Args:
             network: any module that takes images; it stays as it is.
-            at: a module path, or the paper's name for the layer; "" for the whole network.
+            at: a module path, or the paper's name for the layer; "" for the whole network; several with commas.
             size: height and width of the images that it will be used with.
             edits: what to change in the copy, see `apply_edits`.
             windows: run it on windows of the image, or of the map of an early layer.
@@ -74,6 +82,7 @@ class Backbone(nn.Module):
         seen = _input_size(size, windows)
         network = apply_edits(network, edits, (3, *seen)).eval()
         fields = _fields_of(network, seen, windows)
+        *taps, at = _in_order(at, network, fields, seen, windows)
         field = fields[at]
         if len(field.shape) != 3 and windows is None:
             raise CutError(
@@ -81,7 +90,8 @@ class Backbone(nn.Module):
                 f"cut at {_better_cuts(network, fields) or 'a layer before it is flattened'}"
             )
         target = _Target(at, network, fields)
-        self.at = target.name
+        self.taps = tuple(taps)
+        self.at = ",".join([*taps, target.name])
         self.edits = tuple(edits)
         self.windows = windows
         self.frozen = ""
@@ -92,6 +102,12 @@ class Backbone(nn.Module):
         self._calls_seen = 0
         self._segments: tuple[nn.Module, ...] = ()
         self.channels = field.shape[field.channel_dim]
+        grids = [fields[tap].shape for tap in taps]
+        self.grid_channels = (*(shape[0] for shape in grids), self.channels)
+        self._grid_shapes = (
+            *grids,
+            (self.channels, *(side for dim, side in enumerate(field.shape) if dim != field.channel_dim)),
+        )
         if target.path:
             network.get_submodule(target.path).register_forward_hook(self._stop)
         self._window_cells = (0, 0)
@@ -106,28 +122,41 @@ class Backbone(nn.Module):
         _warn_if_it_sees_everything(self, field, size, fields)
 
     def forward(self, images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch channels rows cols"]:
-        """Runs the network up to the cut."""
+        """Runs the network up to the (last) cut."""
+        return self.maps(images)[-1]
+
+    def maps(
+        self, images: Float[Tensor, "batch 3 height width"]
+    ) -> tuple[Float[Tensor, "batch _channels _rows _cols"], ...]:
+        """The cells at each cut."""
+        if self.taps:
+            return self._tapped(images)
         if self.frozen:
-            return self.tail(self.stem(images))
+            return self.tail_maps(self.stem(images))
         maps, grid = self._opened(images)
-        return self._cells(self._run(self._rest, maps), grid)
+        return (self._cells(self._run(self._rest, maps), grid),)
 
     def stem(self, images: Float[Tensor, "batch 3 height width"]) -> Shaped[Tensor, "..."]:
         """What does not learn (`freeze`) makes of images: a tensor for each image, to be kept."""
+        if self.taps:
+            return torch.cat([cells.flatten(1) for cells in self._tapped(images)], dim=1)
         maps, grid = self._opened(images)
         if self.frozen == "all":
             return self._cells(self._run(self._rest, maps), grid)
         features: Tensor = self._run(self._middle, maps)
         return features if grid is None else features.unflatten(0, grid)
 
-    def tail(self, features: Shaped[Tensor, "..."]) -> Float[Tensor, "batch channels rows cols"]:
-        """The cells, from what `stem` gave."""
+    def tail_maps(self, features: Shaped[Tensor, "..."]) -> tuple[Float[Tensor, "batch _channels _rows _cols"], ...]:
+        """The cells at each cut, from what `stem` gave."""
+        if self.taps:
+            parts = features.split([prod(shape) for shape in self._grid_shapes], dim=1)
+            return tuple(part.unflatten(1, shape) for part, shape in zip(parts, self._grid_shapes, strict=True))
         if self.frozen == "all":
-            return features
+            return (features,)
         if self.windows is None:
-            return self._cells(self._run(self._closing, features), None)
+            return (self._cells(self._run(self._closing, features), None),)
         batch, rows, cols = features.shape[:3]
-        return self._cells(self._run(self._closing, features.flatten(0, 2)), (batch, rows, cols))
+        return (self._cells(self._run(self._closing, features.flatten(0, 2)), (batch, rows, cols)),)
 
     def freeze(self, up_to: str, size: tuple[int, int]) -> None:
         """Says up to which layer the network does not learn, so that what it gives there can be kept.
@@ -142,6 +171,11 @@ class Backbone(nn.Module):
         if up_to in ("", "all"):
             self.frozen = up_to
             return
+        if self.taps:
+            raise CutError(
+                f"a backbone cut at several layers ('{self.at}') learns as a whole or not at all: freeze all of "
+                "it, or nothing"
+            )
         named = zoo.paper_names(self.network).get(up_to, up_to)
         self.frozen = named
         try:
@@ -195,6 +229,14 @@ class Backbone(nn.Module):
         maps = self._run(self._opening, images) if self.windows.start else images
         return cut_windows(maps, *self._window_cells)
 
+    def _tapped(self, images: Tensor) -> tuple[Tensor, ...]:
+        *before, last = self._segments[_TAPPED:]
+        values, found = images, []
+        for segment in before:
+            values = self._run(segment, values)
+            found.append(values)
+        return (*found, self._cells(self._run(last, values), None))
+
     def _run(self, segment: nn.Module, values: Tensor) -> Any:
         self._calls_seen = 0
         if values.dim() == 4:
@@ -243,15 +285,15 @@ class Backbone(nn.Module):
             "" if self.windows is None else zoo.paper_names(self.network).get(self.windows.start, self.windows.start)
         )
         frozen = "" if self.frozen == "all" else self.frozen
-        self._segments = (self.network,) * 4
+        self._segments = (self.network,) * _TAPPED
         self._before_the_tail: tuple[str, ...] = ()
-        if not start and not frozen:
+        if not start and not frozen and not self.taps:
             return
         first = next(self.network.parameters(), torch.zeros(()))
         image = torch.randn(1, 3, *size, generator=torch.Generator().manual_seed(0)).to(first)
         with torch.no_grad():
             order = call_order(self.network, lambda: self._run(self.network, image))
-        for layer in filter(None, (start, frozen)):
+        for layer in filter(None, (start, frozen, *self.taps)):
             if layer not in order:
                 raise CutError(
                     f"'{layer}' is no layer in front of the cut at '{self.at}': choose one of "
@@ -263,7 +305,9 @@ class Backbone(nn.Module):
         rest = Segment(self.network, start, "", order)
         middle = Segment(self.network, start, frozen, order)
         closing = Segment(self.network, frozen, "", order)
-        self._segments = (opening, rest, middle, closing)
+        ends = ("", *self.taps, "")
+        tapped = [Segment(self.network, begin, end, order) for begin, end in pairwise(ends)]
+        self._segments = (opening, rest, middle, closing, *(tapped if self.taps else ()))
         if frozen:
             self._before_the_tail = tuple(
                 path for path in order[: order.index(frozen)] if path and not frozen.startswith(f"{path}.")
@@ -272,6 +316,8 @@ class Backbone(nn.Module):
         try:
             with torch.no_grad():
                 whole = self._run(self.network, image)
+                for tap in self.taps:
+                    check_segments(lambda: _chain(self._run, tapped, image), whole, tap)
                 if start:
                     check_segments(lambda: self._run(rest, self._run(opening, image)), whole, start)
                 if frozen:
@@ -305,6 +351,36 @@ def _input_size(size: tuple[int, int], windows: Windows | None) -> tuple[int, in
             "(--window), or larger images (--size)"
         )
     return size if windows.start else (windows.size, windows.size)
+
+
+def _in_order(
+    at: str, network: nn.Module, fields: Fields, size: tuple[int, int], windows: Windows | None
+) -> tuple[str, ...]:
+    """The layers of a cut in the order in which they run; all but the last by their paths."""
+    if "," not in at:
+        return (at,)
+    names = [name.strip() for name in at.split(",")]
+    if windows is not None:
+        raise CutError(f"windows are cut for one layer, and there are {len(names)} ('{at}'): choose one (--at)")
+    paths = []
+    for name in names:
+        field = fields[name]
+        if len(field.shape) != 3 or field.channel_dim != 0:
+            raise CutError(
+                f"the output at '{name}' has the shape {field.shape}: several cuts need channels, rows, columns"
+            )
+        path = fields.names.get(name, name)
+        if not path or path not in dict(network.named_modules()):
+            raise CutError(f"one of several cuts is a module by its path, and '{name}' is not: choose another (--at)")
+        paths.append(path)
+    for path in paths:
+        if any(other != path and other.startswith(f"{path}.") for other in paths) or paths.count(path) > 1:
+            raise CutError(f"several cuts lie one behind the other, and '{path}' holds, or is, another one of '{at}'")
+    first = next(network.parameters(), torch.zeros(()))
+    image = first.new_zeros(1, 3, *size)
+    with torch.no_grad():
+        order = call_order(network, lambda: network(image))
+    return tuple(sorted(paths, key=order.index))
 
 
 def _fields_of(network: nn.Module, size: tuple[int, int], windows: Windows | None) -> Fields:

@@ -3,15 +3,16 @@
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from pixpnet import zoo
 from pixpnet.data import Preprocessing
+from pixpnet.family import DEFAULT
 from pixpnet.model.backbone import Backbone, FieldWarning
 from pixpnet.model.network import PixPNet
 from pixpnet.model.weights import WeightsError, load_weights
-from pixpnet.recipe import Architecture
 from pixpnet.windows import Windows
 
 
@@ -64,12 +65,13 @@ def build_backbone(
 def build_model(
     backbone: Backbone,
     backbone_name: str,
-    architecture: Architecture,
+    architecture: Any,
     class_names: tuple[str, ...],
     preprocessing: Preprocessing,
     seed: int,
+    member: str = DEFAULT,
 ) -> PixPNet:
     """A network with random add-on and prototypes, the same for the same seed."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return PixPNet(backbone, architecture, class_names, preprocessing, backbone_name)
+        return PixPNet(backbone, architecture, class_names, preprocessing, backbone_name, member)

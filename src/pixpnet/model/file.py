@@ -8,8 +8,9 @@ import hashlib
 import json
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -19,11 +20,11 @@ from torch import Tensor
 from pixpnet import class_names, zoo
 from pixpnet.config import is_own_code
 from pixpnet.data import Preprocessing
+from pixpnet.family import DEFAULT, UnknownMember, member_named
 from pixpnet.manifest import Manifest
 from pixpnet.model.backbone import Backbone, FieldWarning
 from pixpnet.model.network import PixPNet
 from pixpnet.model.origin import Origin, check_origins
-from pixpnet.recipe import Architecture
 from pixpnet.records import ADDED_LATER, BadRecord, from_plain, to_plain
 from pixpnet.whole_file import read_text, written_whole
 from pixpnet.windows import Windows
@@ -53,23 +54,25 @@ class Card:
         format: version of this card.
         backbone: name in the zoo.
         at: where it is cut.
-        architecture: what stands behind it.
+        architecture: what stands behind it: a record of the member's own, as plain values.
         class_names: in the order of the logits.
         preprocessing: from files to the network.
         origins: of the prototypes, where they are patches.
         edits: what is changed in the backbone before it is cut.
         windows: what the backbone is run on; None for the whole image.
+        member: of the family.
     """
 
     format: int
     backbone: str
     at: str
-    architecture: Architecture
+    architecture: Any
     class_names: tuple[str, ...]
     preprocessing: Preprocessing
     origins: tuple[Origin, ...] | None
     edits: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
     windows: Windows | None = field(default=None, metadata=ADDED_LATER)
+    member: str = field(default=DEFAULT, metadata=ADDED_LATER)
 
 
 def save_model(model: PixPNet, path: Path) -> None:
@@ -94,6 +97,7 @@ def save_model(model: PixPNet, path: Path) -> None:
         model.origins,
         model.backbone.edits,
         model.backbone.windows,
+        model.member,
     )
     # Cloned, because a module may be registered under two names, and a file holds each tensor once.
     tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in model.state_dict().items()}
@@ -115,7 +119,8 @@ def load_model(path: Path, own_code: bool = False) -> PixPNet:
             metadata = opened.metadata() or {}
             card = read_card(metadata, file)
             names = list(opened.keys())
-            _check_shapes(card, {name: tuple(opened.get_slice(name).get_shape()) for name in names}, file)
+            shapes = {name: tuple(opened.get_slice(name).get_shape()) for name in names}
+            _refuse_more_than_the_file_holds(card, shapes, file)
             tensors = {name: opened.get_tensor(name) for name in names}
     except (SafetensorError, OSError) as error:
         raise ModelFileError(f"{file} is damaged or no safetensors file: {error}") from error
@@ -133,9 +138,11 @@ def load_model(path: Path, own_code: bool = False) -> PixPNet:
         raise ModelFileError(f"the tensors in {file} do not fit its card: {error}") from error
     if not all(tensor.isfinite().all() for tensor in model.state_dict().values()):
         raise ModelFileError(f"{file} holds numbers that are not finite")
+    _check_owners(model, file)
     if model.origins is not None:
         try:
-            check_origins(model.origins, model.field)
+            least = [grid.comparison.measure.range(grid.comparison.prototypes[0].numel())[0] for grid in model.grids]
+            check_origins(model.origins, model.fields, least)
         except ValueError as error:
             raise ModelFileError(f"{file} is damaged: {error}: train again") from error
     pictures = file.parent / PICTURES_FOLDER
@@ -170,8 +177,8 @@ def read_card(metadata: dict[str, str], file: Path) -> Card:
             f"{file} has format {values.get('format')!r}, this version reads {FORMAT}: update pixpnet, or train again"
         )
     try:
-        card = from_plain(Card, values, "card")
-    except (BadRecord, RecursionError) as error:  # a list may be nested just too deeply to be shown
+        card = _card(values)
+    except (BadRecord, UnknownMember, RecursionError) as error:  # a list may be nested just too deeply to be shown
         raise ModelFileError(f"the card in {file} is damaged: {error}") from error
     if card.preprocessing.size > _LARGEST_SIDE:
         raise ModelFileError(
@@ -190,7 +197,7 @@ def prototypes_listing(model: PixPNet) -> str:
 
 
 def _listing(names: tuple[str, ...], origins: tuple[Origin, ...]) -> list[dict[str, object]]:
-    return [{"class": names[origin.label], **to_plain(origin)} for origin in origins]
+    return [{"class": names[origin.label], **to_plain(origin, for_all=True)} for origin in origins]
 
 
 def _with_metadata(content: bytes, metadata: Mapping[str, str]) -> bytes:
@@ -223,16 +230,37 @@ def _check_listing(path: Path, card: Card) -> None:
         raise ModelFileError(f"{path} does not belong to the model beside it: {cure}")
 
 
-def _check_shapes(card: Card, shapes: Mapping[str, tuple[int, ...]], file: Path) -> None:
+def _card(values: object) -> Card:
+    """The card, with the architecture as the record of its member.
+
+    Raises:
+        BadRecord: if something in it does not fit.
+        UnknownMember: if the family has no such member.
+    """
+    card = from_plain(Card, values, "card")
+    kind = member_named(card.member).architecture
+    return replace(card, architecture=from_plain(kind, card.architecture, "card.architecture"))
+
+
+def _refuse_more_than_the_file_holds(card: Card, shapes: Mapping[str, tuple[int, ...]], file: Path) -> None:
     """Before anything is built: what the card asks for takes no more memory than what the file holds."""
-    how, classes = card.architecture, len(card.class_names)
-    protos = how.prototypes_per_class * classes
+    # Without a backbone there is nothing to say how many channels an add-on has, or how many grids there are.
+    grids = len(card.at.split(","))
+    try:
+        with torch.device("meta"):
+            parts = member_named(card.member).parts(card.architecture, (1,) * grids, len(card.class_names))
+    except (ValueError, RuntimeError, MemoryError) as error:
+        raise ModelFileError(f"the network that {file} describes cannot be built: {error}") from error
     expected: dict[str, tuple[int, ...]] = {
-        "prototype_layer.prototypes": (protos, how.dim, how.prototype_rows, how.prototype_cols),
-        "add_on.2.weight": (how.dim, how.dim, 1, 1),
+        f"head.{name}": tuple(tensor.shape) for name, tensor in parts.decision.state_dict().items()
     }
-    if how.head in ("linear", "frozen"):
-        expected["head.weight"] = (classes, protos)
+    for number, (add_on, comparison) in enumerate(zip(parts.add_ons, parts.comparisons, strict=True), start=1):
+        ending = "" if number == 1 else f"_{number}"
+        expected[f"prototype_layer{ending}.prototypes"] = tuple(comparison.prototypes.shape)
+        for name, tensor in add_on.state_dict().items():
+            # What has a channel of the backbone's in it is as large as the file says.
+            if 1 not in tensor.shape[:2]:
+                expected[f"add_on{ending}.{name}"] = tuple(tensor.shape)
     for name, shape in expected.items():
         if shapes.get(name) != shape:
             found = f"has the shape {shapes[name]}" if name in shapes else "is missing"
@@ -242,17 +270,23 @@ def _check_shapes(card: Card, shapes: Mapping[str, tuple[int, ...]], file: Path)
 
 
 def _check_origins(card: Card, file: Path) -> None:
-    count = card.architecture.prototypes_per_class
-    if card.origins is None:
-        return
-    if len(card.origins) != count * len(card.class_names):
-        raise ModelFileError(
-            f"the card in {file} is damaged: it has {len(card.origins)} origins for {count} prototypes of each of "
-            f"{len(card.class_names)} classes"
-        )
-    expected = [(number, number // count) for number in range(count * len(card.class_names))]
-    if [(origin.prototype, origin.label) for origin in card.origins] != expected:
+    if card.origins is not None and [each.prototype for each in card.origins] != list(range(len(card.origins))):
         raise ModelFileError(f"the card in {file} is damaged: its origins are not those of its prototypes")
+
+
+def _check_owners(model: PixPNet, file: Path) -> None:
+    """Each prototype has one origin, in its own grid, from an image of a class that may give it one."""
+    if model.origins is None:
+        return
+    if len(model.origins) != model.num_prototypes:
+        raise ModelFileError(
+            f"the card in {file} is damaged: it has {len(model.origins)} origins for {model.num_prototypes} prototypes"
+        )
+    sources = model.ownership.sources().cpu()
+    for origin in model.origins:
+        known = 0 <= origin.label < model.num_classes and bool(sources[origin.label, origin.prototype])
+        if not known or origin.grid != model.grid_of(origin.prototype).number:
+            raise ModelFileError(f"the card in {file} is damaged: its origins are not those of its prototypes")
 
 
 def _build(card: Card, file: Path, own_code: bool) -> PixPNet:
@@ -266,7 +300,9 @@ def _build(card: Card, file: Path, own_code: bool) -> PixPNet:
         # Its fields were looked at, and warned about, when it was trained; its first weights do not matter.
         with warnings.catch_warnings(action="ignore", category=FieldWarning), torch.random.fork_rng(devices=[]):
             backbone = Backbone(zoo.build(card.backbone), card.at, (size, size), card.edits, card.windows)
-            model = PixPNet(backbone, card.architecture, card.class_names, card.preprocessing, card.backbone)
+            model = PixPNet(
+                backbone, card.architecture, card.class_names, card.preprocessing, card.backbone, card.member
+            )
     except (ValueError, LookupError, RuntimeError, MemoryError) as error:
         raise ModelFileError(f"the network that {file} describes cannot be built: {error}") from error
     model.origins = card.origins

@@ -1,22 +1,25 @@
-"""The network: image -> embeddings -> distances -> scores -> logits, and what it must remember about itself."""
+"""The network: image -> embeddings -> matches -> scores -> logits, and what it must remember about itself."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int64, Shaped
 from torch import Tensor, nn
 
 from pixpnet.data import Preprocessing
+from pixpnet.family import DEFAULT, member_named
 from pixpnet.fields import Field, receptive_fields
-from pixpnet.model.add_on import build_add_on
 from pixpnet.model.backbone import Backbone
-from pixpnet.model.heads import HEADS
+from pixpnet.model.modes import evaluating
 from pixpnet.model.origin import Origin
-from pixpnet.model.pooling import refuse_too_few_cells
-from pixpnet.model.prototypes import Matches, PrototypeLayer
-from pixpnet.recipe import Architecture
+from pixpnet.parts import Comparison, Decision, Matches, Ownership, Parts
+from pixpnet.parts.matches import matches_of
+
+# Sizes differ from grid to grid (an axis with an underscore may be of any size).
+Embeddings = tuple[Float[Tensor, "batch _dim _rows _cols"], ...]
 
 
 @dataclass(frozen=True)
@@ -27,16 +30,37 @@ class Output:
     matches: Matches
 
 
-class PixPNet(nn.Module):
-    """A prototypical part network whose cells see known pixels; the other members of the family are other recipes.
+@dataclass(frozen=True)
+class Grid:
+    """Cells that prototypes look at: those of one cut of the backbone, or of windows.
 
     Attributes:
-        backbone: the core, cut at a layer.
-        add_on: from its channels to embeddings, cell by cell.
-        prototype_layer: prototypes, and the comparison with them.
-        head: from scores to logits.
-        labels: the class of each prototype.
-        architecture: how it is made.
+        number: of the grid, from 0.
+        add_on: from the backbone's channels to embeddings, cell by cell.
+        comparison: of the cells with the grid's prototypes.
+        first: the number of its first prototype.
+    """
+
+    number: int
+    add_on: nn.Module
+    comparison: Comparison
+    first: int
+
+    @property
+    def prototypes(self) -> range:
+        """The numbers of its prototypes."""
+        return range(self.first, self.first + len(self.comparison.prototypes))
+
+
+class PixPNet(nn.Module):
+    """A prototypical part network whose cells see known pixels; which member of the family it is, its parts decide.
+
+    Attributes:
+        backbone: the core, cut at one or more layers.
+        head: from scores to logits, a `Decision`.
+        ownership: which classes each prototype speaks for.
+        member: its name in the family.
+        architecture: how it is made: a record of the member's own.
         backbone_name: what the backbone was built from, for `save`.
         class_names: for people; logits are in their order.
         preprocessing: from a file to what the network expects.
@@ -45,6 +69,7 @@ class PixPNet(nn.Module):
 
     Example:
         >>> from pixpnet import zoo
+        >>> from pixpnet.members.pixpnet import Architecture
         >>> backbone = Backbone(zoo.build("squeezenet1_1"), "maxpool1", (32, 32))
         >>> model = PixPNet(backbone, Architecture(dim=8), ("jay", "wren"), Preprocessing().scaled_to(32)).eval()
         >>> model(torch.zeros(1, 3, 32, 32)).logits.shape
@@ -53,21 +78,22 @@ class PixPNet(nn.Module):
         [Box(y0=0, x0=0, y1=7, x1=7)]
     """
 
-    labels: Tensor
+    head: Decision
+    ownership: Ownership
 
     def __init__(
         self,
         backbone: Backbone,
-        architecture: Architecture,
+        architecture: Any,
         class_names: Sequence[str],
         preprocessing: Preprocessing,
         backbone_name: str = "",
+        member: str = DEFAULT,
     ) -> None:
         super().__init__()
         if len(class_names) < 2:
             raise ValueError(f"a classifier tells at least two classes apart, got {list(class_names)}")
-        count = architecture.prototypes_per_class
-        labels = torch.arange(len(class_names)).repeat_interleave(count)
+        self.member = member
         self.architecture = architecture
         self.backbone_name = backbone_name
         self.class_names = tuple(class_names)
@@ -75,25 +101,37 @@ class PixPNet(nn.Module):
         self.origins: tuple[Origin, ...] | None = None
         self.pictures: Path | None = None
         self.backbone = backbone
-        self.add_on = build_add_on(backbone.channels, architecture).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.prototype_layer = PrototypeLayer(len(labels), architecture)
-        self.head = HEADS[architecture.head](labels, len(class_names), architecture)
-        self.register_buffer("labels", labels, persistent=False)
-        self._fields: dict[tuple[int, int], Field] = {}
+        parts = member_named(member).parts(architecture, backbone.grid_channels, len(class_names))
+        # The first grid has plain names, so that weights are called the same in files of all versions.
+        for number, (add_on, comparison) in enumerate(zip(parts.add_ons, parts.comparisons, strict=True), start=1):
+            ending = "" if number == 1 else f"_{number}"
+            self.add_module(f"add_on{ending}", add_on.to(memory_format=torch.channels_last))  # type: ignore[call-overload]
+            self.add_module(f"prototype_layer{ending}", comparison)
+        self.head = parts.decision
+        self.ownership = parts.ownership
+        self._fields: dict[tuple[int, int], tuple[Field, ...]] = {}
 
     def forward(self, images: Float[Tensor, "batch 3 height width"]) -> Output:
         """Logits, with the comparison that they are made of."""
         return self.compare(self.embed(images))
 
-    def embed(self, images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch dim rows cols"]:
-        """The embedded patches of normalised images, Z = f(x)."""
-        embeddings: Tensor = self.add_on(self.backbone(images))
-        return embeddings
+    def embed(self, images: Float[Tensor, "batch 3 height width"]) -> Embeddings:
+        """The embedded patches of normalised images, Z = f(x), of each grid."""
+        return self.add_on_of(self.backbone.maps(images))
 
-    def compare(self, embeddings: Float[Tensor, "batch dim rows cols"]) -> Output:
+    def add_on_of(self, maps: Sequence[Float[Tensor, "batch _channels _rows _cols"]]) -> Embeddings:
+        """Embeddings, from what the backbone gave for each grid."""
+        return tuple(grid.add_on(cells) for grid, cells in zip(self.grids, maps, strict=True))
+
+    def match(self, embeddings: Embeddings) -> Matches:
+        """Compares embedded patches with all prototypes."""
+        grids = zip(self.grids, embeddings, strict=True)
+        return matches_of(tuple(grid.comparison(cells) for grid, cells in grids))
+
+    def compare(self, embeddings: Embeddings) -> Output:
         """Logits of embedded patches."""
-        matches: Matches = self.prototype_layer(embeddings)
-        return Output(self.head(matches.scores), matches)
+        matches = self.match(embeddings)
+        return Output(self.head(matches), matches)
 
     @property
     def behind_stem(self) -> "BehindStem":
@@ -101,48 +139,138 @@ class PixPNet(nn.Module):
         return BehindStem(self)
 
     @property
+    def grids(self) -> tuple[Grid, ...]:
+        """What prototypes look at, in the order of their numbers."""
+        found: list[Grid] = []
+        first = 0
+        for number in range(len(self.backbone.grid_channels)):
+            ending = "" if number == 0 else f"_{number + 1}"
+            add_on, comparison = self._modules[f"add_on{ending}"], self._modules[f"prototype_layer{ending}"]
+            assert add_on is not None and isinstance(comparison, Comparison)
+            found.append(Grid(number, add_on, comparison, first))
+            first += len(comparison.prototypes)
+        return tuple(found)
+
+    def grid_of(self, prototype: int) -> Grid:
+        """The grid that a prototype looks at."""
+        return next(grid for grid in self.grids if prototype in grid.prototypes)
+
+    @property
+    def parts(self) -> Parts:
+        """What it is made of behind the backbone."""
+        grids = self.grids
+        return Parts(
+            tuple(grid.add_on for grid in grids), tuple(grid.comparison for grid in grids), self.ownership, self.head
+        )
+
+    @property
     def prototypes(self) -> Float[Tensor, "protos dim kernel_rows kernel_cols"]:
-        """The prototypes themselves."""
-        return self.prototype_layer.prototypes
+        """The prototypes themselves, where there is one grid.
+
+        Raises:
+            ValueError: if there are several, whose prototypes may differ in size: ask one of `grids`.
+        """
+        grids = self.grids
+        if len(grids) > 1:
+            raise ValueError(f"there are {len(grids)} grids, each with its own prototypes: ask one of .grids")
+        return grids[0].comparison.prototypes
+
+    @property
+    def num_prototypes(self) -> int:
+        """How many prototypes there are in all grids."""
+        return sum(len(grid.prototypes) for grid in self.grids)
 
     @property
     def num_classes(self) -> int:
         """How many classes it tells apart."""
         return len(self.class_names)
 
+    @property
+    def labels(self) -> Int64[Tensor, " protos"]:
+        """The class that each prototype is listed under (`Ownership.labels`)."""
+        return self.ownership.labels
+
+    @property
+    def device(self) -> torch.device:
+        """Where it is."""
+        return self.ownership.labels.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of its prototypes, and of the images that it takes."""
+        return self.grids[0].comparison.prototypes.dtype
+
     def prototypes_of(self, label: int) -> Int64[Tensor, " protos"]:
-        """The numbers of a class's prototypes."""
-        return (self.labels == label).nonzero().flatten()
+        """The numbers of the prototypes that speak for a class."""
+        return self.ownership.of(label)
+
+    def similarity_maps(
+        self, matches: Matches, prototypes: Sequence[int]
+    ) -> tuple[Float[Tensor, "batch _rows _cols"], ...]:
+        """The similarity of some prototypes to every patch of their grids."""
+        grids = [self.grid_of(prototype) for prototype in prototypes]
+        return tuple(
+            grid.comparison.similarity(matches.grids[grid.number].distance_maps[:, prototype - grid.first])
+            for grid, prototype in zip(grids, prototypes, strict=True)
+        )
 
     @property
     def field(self) -> Field:
-        """What each patch that is compared with a prototype sees of an image of the training size, exactly."""
+        """What each patch that is compared with a prototype sees of an image of the training size, exactly.
+
+        Raises:
+            ValueError: if there are several grids: ask `fields`.
+        """
         return self.field_at((self.preprocessing.size, self.preprocessing.size))
 
     def field_at(self, size: tuple[int, int]) -> Field:
-        """Like `field`, for images of another height and width.
+        """Like `field`, for images of another height and width."""
+        found = self.fields_at(size)
+        if len(found) > 1:
+            raise ValueError(f"there are {len(found)} grids, each with its own field: ask .fields")
+        return found[0]
 
-        It is the field of the network as it answers (eval mode), whatever mode it is in now.
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The field of each grid's patches, for images of the training size."""
+        return self.fields_at((self.preprocessing.size, self.preprocessing.size))
+
+    def fields_at(self, size: tuple[int, int]) -> tuple[Field, ...]:
+        """Like `fields`, for images of another height and width.
+
+        They are the fields of the network as it answers (eval mode), whatever mode it is in now.
         """
         if size not in self._fields:
-            training = {module: module.training for module in self.modules()}
-            try:
-                cells = receptive_fields(nn.Sequential(self.backbone, self.add_on).eval(), (3, *size))[""]
-            finally:
-                for module, mode in training.items():
-                    module.training = mode
-            how = self.architecture
-            self._fields[size] = cells.window(how.prototype_rows, how.prototype_cols)
+            with evaluating(self):
+                self._fields[size] = tuple(
+                    grid.comparison.field_of(receptive_fields(self.embedding(grid.number), (3, *size))[""])
+                    for grid in self.grids
+                )
         return self._fields[size]
 
-    def check_pooling(self) -> None:
-        """Says before any training if an image has too few cells for this way of pooling.
+    @property
+    def mean_field(self) -> float:
+        """The mean share of the image that a prototype's cell sees: of each grid, weighed by its prototypes."""
+        fields = self.fields
+        if len(fields) == 1:
+            return fields[0].mean_fraction_union
+        counts = [len(grid.prototypes) for grid in self.grids]
+        shares = zip(counts, fields, strict=True)
+        return sum(count * field.mean_fraction_union for count, field in shares) / sum(counts)
+
+    def embedding(self, grid: int) -> nn.Module:
+        """From images to the embeddings of one grid, as a module of its own that shares everything with this one."""
+        return _GridEmbedding(self.backbone, self.grids[grid].add_on, grid)
+
+    def check_grids(self) -> None:
+        """Says before any training if an image has too few cells for the way in which they are pooled.
 
         Raises:
             ValueError: if it has.
         """
-        if self.architecture.pooling == "distinct":
-            refuse_too_few_cells(self.field.shape[-2:], self.architecture.prototypes_per_class)
+        for grid, field in zip(self.grids, self.fields, strict=True):
+            rows, cols = field.shape[-2:]
+            grid.comparison.pooling.check((rows, cols))
 
     def save(self, path: Path) -> None:
         """Writes the whole model to one ``.safetensors`` file, at once or not at all; see `load`."""
@@ -182,7 +310,16 @@ class BehindStem(nn.Module):
         """Logits, with the comparison that they are made of."""
         return self.model.compare(self.embed(features))
 
-    def embed(self, features: Shaped[Tensor, "..."]) -> Float[Tensor, "batch dim rows cols"]:
+    def embed(self, features: Shaped[Tensor, "..."]) -> Embeddings:
         """The embedded patches."""
-        embeddings: Tensor = self.model.add_on(self.model.backbone.tail(features))
+        return self.model.add_on_of(self.model.backbone.tail_maps(features))
+
+
+class _GridEmbedding(nn.Module):
+    def __init__(self, backbone: Backbone, add_on: nn.Module, grid: int) -> None:
+        super().__init__()
+        self.backbone, self.add_on, self.grid = backbone, add_on, grid
+
+    def forward(self, images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch dim rows cols"]:
+        embeddings: Tensor = self.add_on(self.backbone.maps(images)[self.grid])
         return embeddings

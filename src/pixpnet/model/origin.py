@@ -1,11 +1,12 @@
 """Where a prototype comes from: the training image, the cell, and the exact pixels that the cell saw."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite
 
 from pixpnet.box import Box, hull
 from pixpnet.fields import Field
+from pixpnet.records import ADDED_LATER
 
 # A distance of 0 may come out a little below it, as 1 - cosine does.
 _ROUNDING = 1e-3
@@ -21,7 +22,7 @@ class Origin:
 
     Attributes:
         prototype: which one.
-        label: its class.
+        label: the class of the image, one that the prototype speaks for.
         image: stable id of the training image.
         row: of the patch's top left cell.
         col: of the patch's top left cell.
@@ -29,6 +30,7 @@ class Origin:
         to_source: from the `pixel` frame to the `source` frame of the image, a 3 x 3 matrix row by row.
         distance: how far the learnt prototype was from the patch when the patch took its place.
         unique: what no other prototype of the class shares with it: its image, its patch, or nothing.
+        grid: whose cell it is.
     """
 
     prototype: int
@@ -40,6 +42,7 @@ class Origin:
     to_source: Matrix
     distance: float
     unique: str
+    grid: int = field(default=0, metadata=ADDED_LATER)
 
     @property
     def hull(self) -> Box | None:
@@ -47,29 +50,33 @@ class Origin:
         return hull(self.boxes)
 
 
-def check_origins(origins: Sequence[Origin], field: Field) -> None:
+def check_origins(origins: Sequence[Origin], fields: Sequence[Field], least: Sequence[float]) -> None:
     """Refuses origins that cannot be: what is shown of a prototype must be what its cell sees.
 
     Args:
         origins: of a model's prototypes.
-        field: what each patch that is compared with a prototype sees.
+        fields: what each patch that is compared with a prototype sees, for each grid.
+        least: the least that the measure of each grid can be.
 
     Raises:
         ValueError: with the first that cannot be, and why.
     """
-    rows, cols = field.shape[-2:]
     for origin in origins:
         where = f"the origin of prototype {origin.prototype}"
+        if not 0 <= origin.grid < len(fields):
+            raise ValueError(f"{where} is a cell of grid {origin.grid}, and there are {len(fields)}")
+        seen_by = fields[origin.grid]
+        rows, cols = seen_by.shape[-2:]
         if not (0 <= origin.row < rows and 0 <= origin.col < cols):
             raise ValueError(f"{where} is cell {origin.row}, {origin.col} of a grid of {rows} x {cols}")
-        seen = tuple(Box(*box) for box in field.boxes(origin.row, origin.col))
+        seen = tuple(Box(*box) for box in seen_by.boxes(origin.row, origin.col))
         if sorted(origin.boxes) != sorted(seen):
             raise ValueError(
                 f"{where} is said to see {_shown(origin.boxes)}, and its cell {origin.row}, {origin.col} sees "
                 f"{_shown(seen)}"
             )
-        if not (isfinite(origin.distance) and origin.distance >= -_ROUNDING):
-            raise ValueError(f"{where} is {origin.distance} away from it, and a distance is not negative")
+        if not (isfinite(origin.distance) and origin.distance >= least[origin.grid] - _ROUNDING):
+            raise ValueError(f"{where} is {origin.distance} away from it, and the least is {least[origin.grid]:g}")
         if origin.unique not in _RULES:
             raise ValueError(f"{where} has the rule {origin.unique!r}, there are {', '.join(_RULES)}")
         _check_matrix(origin.to_source, where)

@@ -28,15 +28,15 @@ from safetensors.torch import save
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from pixpnet.data import Augmentation, Entry, Preprocessing, Sample, draw
+from pixpnet.data import Augmentation, Batch, Entry, Preprocessing, Sample, draw
 from pixpnet.data.catalogue import Reader
 from pixpnet.data.fused import augment
 from pixpnet.data.loader import EpochSampler, ViewKey
 from pixpnet.data.preprocessing import preprocess
 from pixpnet.data.scan import Progress, cache_folder
 from pixpnet.model import Backbone
+from pixpnet.model.modes import evaluating
 from pixpnet.records import to_plain
-from pixpnet.training.judging import evaluating
 from pixpnet.whole_file import written_whole
 
 _FORMAT = 1
@@ -77,6 +77,10 @@ class FeatureBatch:
             images=self.images.to(device, non_blocking=non_blocking),
             labels=self.labels.to(device, non_blocking=non_blocking),
         )
+
+
+AnyBatch = Batch | FeatureBatch
+"""What a step of learning gets: images, or what a frozen stem made of them."""
 
 
 class Features:

@@ -1,8 +1,8 @@
-"""The training loop as a Lightning module: it walks along the plan and knows nothing of any particular recipe."""
+"""The training loop as a Lightning module: it walks along a member's stages, and knows none of them by name."""
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import isfinite, sqrt
@@ -12,23 +12,23 @@ import numpy as np
 import pytorch_lightning as pl
 import torch
 import torch.distributed as dist
-from torch import nn
-from torch.nn import functional as F
+from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from torchmetrics import MeanMetric
 
 from pixpnet.config import is_own_code
-from pixpnet.data import Augmentation, Batch, DataSet, Loading, Preprocessing, plain_loader, training_loader
+from pixpnet.data import Augmentation, DataSet, Loading, Preprocessing, plain_loader, training_loader
+from pixpnet.family import Member
 from pixpnet.manifest import digest_of
-from pixpnet.model import BehindStem, Origin, Output, PixPNet
-from pixpnet.recipe import Recipe
+from pixpnet.model import BehindStem, Origin, PixPNet
+from pixpnet.parts.losses import LossParts, loss_of
 from pixpnet.records import from_plain, to_plain
-from pixpnet.training.features import Features, ViewOf, feature_loader, plain_feature_loader
+from pixpnet.settings import MemberSettings, Replacement
+from pixpnet.training.features import AnyBatch, Features, ViewOf, feature_loader, plain_feature_loader
 from pixpnet.training.judging import Judgement, deal, judge
-from pixpnet.training.losses import LossParts, leave_one_out, loss_of
-from pixpnet.training.plan import LEARNING, Epoch, plan, rate_factor
 from pixpnet.training.replacement import replace_prototypes
-from pixpnet.training.run import LogLine, Run, RunError
+from pixpnet.training.run import REPLACED_DISTANCE, LogLine, Run, RunError, log_line
+from pixpnet.training.stages import Epoch, epochs_of, term_names
 from pixpnet.training.watching import Watcher
 
 _STEP_RANDOMNESS = 3
@@ -56,27 +56,34 @@ class Material:
 
 
 class Fitting(pl.LightningModule):
-    """Trains a network along a recipe's plan, replaces prototypes, and keeps one result in a run folder."""
+    """Trains a network along its member's stages, carries out their actions, and keeps one result in a run folder."""
 
     def __init__(
-        self, model: PixPNet, recipe: Recipe, material: Material, run: Run, seed: int, watcher: Watcher
+        self,
+        model: PixPNet,
+        member: Member,
+        settings: MemberSettings,
+        material: Material,
+        run: Run,
+        seed: int,
+        watcher: Watcher,
     ) -> None:
         super().__init__()
         self.model = model
-        # Learns and answers during pretraining only.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.pooled = nn.Linear(model.backbone.channels, model.num_classes)
-        self.recipe = recipe
-        self.plan = plan(recipe)
+            self.extras = nn.ModuleDict(member.extras(model, settings))
+        self.groups = member.groups(model, settings, dict(self.extras.items()))
+        stages = member.stages(settings)
+        self.plan = epochs_of(stages)
         self.material = material
         self.run = run
         self.seed = seed
         self.watcher = watcher
         self.lines: list[LogLine] = []
-        self.learnt: dict[str, torch.Tensor] = {}
+        self.learnt: dict[str, Tensor] = {}
         self.taken_from: tuple[str, ...] = ()
-        self._means = {name: MeanMetric() for name in _MEASURED}
+        self._means = {name: MeanMetric() for name in ("loss", "train_accuracy", *term_names(stages))}
         self._seen = _SoFar()
         self._started = 0.0
 
@@ -120,18 +127,16 @@ class Fitting(pl.LightningModule):
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Adam with a group for each part that has a learning rate of its own."""
-        how, model = self.recipe.optimisation, self.model
-        parts = {
-            "backbone": (model.backbone.parameters(), how.backbone_rate, how.weight_decay),
-            "add_on": (model.add_on.parameters(), how.add_on_rate, how.weight_decay),
-            "prototypes": ([model.prototypes], how.prototype_rate, 0.0),
-            "head": (model.head.parameters(), how.head_rate, how.weight_decay),
-            "pooled": (self.pooled.parameters(), how.add_on_rate, how.weight_decay),
-        }
         groups = [
-            {"name": name, "params": learning, "lr": rate, "full_rate": rate, "weight_decay": decay}
-            for name, (parameters, rate, decay) in parts.items()
-            if (learning := [parameter for parameter in parameters if parameter.requires_grad])
+            {
+                "name": name,
+                "params": list(group.parameters),
+                "lr": group.rate,
+                "full_rate": group.rate,
+                "weight_decay": group.weight_decay,
+            }
+            for name, group in self.groups.items()
+            if group.parameters
         ]
         return torch.optim.Adam(groups)
 
@@ -139,6 +144,26 @@ class Fitting(pl.LightningModule):
     def epoch(self) -> Epoch:
         """The running epoch of the plan."""
         return self.plan[self.current_epoch]
+
+    @property
+    def helpers(self) -> Mapping[str, nn.Module]:
+        """See `Learner`."""
+        return dict(self.extras.items())
+
+    def learns(self, *modules: nn.Module) -> bool:
+        """See `Learner`."""
+        learning = {
+            id(parameter)
+            for name in self.epoch.stage.learns
+            if name in self.groups
+            for parameter in self.groups[name].parameters
+        }
+        return any(id(parameter) in learning for module in modules for parameter in module.parameters())
+
+    def backbone_maps(self, images: Tensor) -> tuple[Tensor, ...]:
+        """See `Learner`."""
+        backbone = self.model.backbone
+        return backbone.maps(images) if self.material.features is None else backbone.tail_maps(images)
 
     def on_train_start(self) -> None:
         """Says how much there is to do."""
@@ -151,74 +176,65 @@ class Fitting(pl.LightningModule):
         self._seen = _SoFar()
         for mean in self._means.values():
             mean.to(self.device).reset()
-        self.model.origins = self.model.origins if self.epoch.stage == "head" else None
-        learning = LEARNING[self.epoch.stage]
+        stage = self.epoch.stage
+        if not stage.keeps_patches:
+            self.model.origins = None
         self.model.train()
-        frozen = "backbone" not in learning or self.recipe.optimisation.frozen_statistics
-        self.model.backbone.train(not frozen)
-        if "add_on" not in learning:
-            self.model.add_on.eval()
+        for name, modules in self._parts.items():
+            trains = self.learns(*modules) if stage.trains is None else name in stage.trains
+            for module in modules:
+                module.train(trains)
+        for action in stage.before_epoch:
+            action(self)
         # Dropout and the like read torch's own generator, so it is set from (seed, epoch, process).
         entropy = [_STEP_RANDOMNESS, self.seed, self.current_epoch, self.global_rank]
         torch.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1)[0]))
 
-    def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
+    def transfer_batch_to_device(self, batch: AnyBatch, device: torch.device, dataloader_idx: int) -> AnyBatch:
         """Moves a batch."""
         return batch.to(device, non_blocking=True)
 
-    def training_step(self, batch: Batch, batch_idx: int) -> torch.Tensor:
+    def training_step(self, batch: AnyBatch, batch_idx: int) -> torch.Tensor:
         """The loss of a batch, with gradients for what learns in this stage."""
         self._set_rates(batch_idx)
-        if self.epoch.stage == "pretraining":
-            return self._pretraining_step(batch, batch_idx)
-        output = self._forward(batch.images)
-        if self.recipe.losses.leave_one_out and self.taken_from:
-            from_it = [[source == id_ for source in self.taken_from] for id_ in batch.ids]
-            output = leave_one_out(self.model, output, batch.labels, torch.tensor(from_it, device=self.device))
-        loss = loss_of(self.model, output, batch.labels, self.recipe.losses)
-        self._measure(loss, output.logits, batch, batch_idx)
+        stage = self.epoch.stage
+        step = stage.step(self, batch)
+        loss = loss_of(step, stage.losses)
+        self._measure(loss, step.logits, batch, batch_idx)
         return loss.total
 
-    def _pretraining_step(self, batch: Batch, step: int) -> torch.Tensor:
-        features = self.model.backbone(batch.images)
-        logits = self.pooled(features.amax(dim=(-2, -1)).float())
-        loss = F.cross_entropy(logits.float(), batch.labels)
-        nothing = torch.zeros((), device=self.device)
-        self._measure(LossParts(loss, loss.detach(), nothing, nothing), logits, batch, step)
-        return loss
-
-    def _forward(self, images: torch.Tensor) -> Output:
-        learning = LEARNING[self.epoch.stage]
-        with torch.set_grad_enabled("backbone" in learning):
-            backbone = self.model.backbone
-            features = backbone(images) if self.material.features is None else backbone.tail(images)
-        with torch.set_grad_enabled("add_on" in learning):
-            matches = self.model.prototype_layer(self.model.add_on(features))
-        return Output(self.model.head(matches.scores), matches)
+    def on_train_batch_end(self, outputs: Any, batch: AnyBatch, batch_idx: int) -> None:
+        """Carries out the actions of every step."""
+        for action in self.epoch.stage.each_step:
+            action(self)
 
     def _set_rates(self, step: int) -> None:
         epoch = self.epoch
-        now = epoch.begins + step / max(1, int(self.trainer.num_training_batches))
-        factor = rate_factor(self.recipe.optimisation, epoch.stage, now)
+        factor = epoch.stage.rate(epoch.begins + step / max(1, int(self.trainer.num_training_batches)))
         for group in self.trainer.optimizers[0].param_groups:
             group["lr"] = group["full_rate"] * factor
 
+    @property
+    def _parts(self) -> dict[str, tuple[nn.Module, ...]]:
+        """What a stage may keep out of training mode (`Stage.trains`)."""
+        return {"backbone": (self.model.backbone,), "add_on": tuple(grid.add_on for grid in self.model.grids)}
+
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Parts that do not learn in this stage keep their weights and the optimiser's memory of them."""
-        learning = LEARNING[self.epoch.stage]
+        learning = self.epoch.stage.learns
         for group in optimizer.param_groups:
             if group["name"] not in learning:
                 for parameter in group["params"]:
                     parameter.grad = None
 
-    def _measure(self, loss: LossParts, logits: torch.Tensor, batch: Batch, step: int) -> None:
+    def _measure(self, loss: LossParts, logits: torch.Tensor, batch: AnyBatch, step: int) -> None:
         value = float(loss.total.detach())
         if not isfinite(value):
             raise self._diverged(f"loss became {value} in epoch {self.current_epoch + 1}, step {step + 1}")
         right = (logits.argmax(dim=1) == batch.labels).float().mean()
-        measured = (loss.total.detach(), loss.cross_entropy, loss.cluster, loss.separation, right)
-        for mean, number in zip(self._means.values(), measured, strict=True):
-            mean.update(number, weight=len(batch))
+        measured = {"loss": loss.total.detach(), "train_accuracy": right, **loss.terms}
+        for name, number in measured.items():
+            self._means[name].update(number, weight=len(batch))
         self._seen.add(value, float(right), len(batch))
         if self.trainer.is_global_zero:
             self.watcher.stepped(self.current_epoch, self._seen.loss, self._seen.accuracy)
@@ -234,39 +250,32 @@ class Fitting(pl.LightningModule):
     # The end of an epoch ------------------------------------------------------------------------------------
 
     def on_train_epoch_end(self) -> None:
-        """Validation, replacement, validation again; the result is kept if `recipe.KEPT_EPOCH` says so."""
+        """Validation, the stage's actions, validation again; the result is kept if `settings.KEPT_EPOCH` says so."""
         self._share_statistics()
-        epoch = self.epoch
-        before = None if epoch.stage == "pretraining" else self._validate("validation")
+        epoch, stage = self.epoch, self.epoch.stage
+        before = self._validate("validation") if stage.validated else None
         if before is not None and not isfinite(before.loss):
             # The last step of the epoch did it; what is on disk is still good.
             raise self._diverged(f"validation loss became {before.loss} after epoch {self.current_epoch + 1}")
-        after, moved = before, None
-        if epoch.replace:
+        after = before
+        figures: dict[str, float] = {}
+        changes = bool(stage.at_end) and epoch.is_last
+        if changes:
             self.learnt = learnt_state(self.model)
-            entries = self.material.data.train
-            origins = replace_prototypes(
-                self.model,
-                self._plain_batches(entries),
-                entries,
-                self.recipe.replacement,
-                self.device,
-                partial(self._busy, "replacement"),
-                self._answering.embed,
-            )
-            self.taken_from = tuple(origin.image for origin in origins)
-            moved = sum(origin.distance for origin in origins) / len(origins)
+            for action in stage.at_end:
+                figures.update(action(self))
             after = before and self._validate("validation after replacement")
-        best = epoch.judged and after is not None and self._is_best(after)
-        means = {name: float(mean.compute()) for name, mean in self._means.items()}
-        patches = after if epoch.replace or epoch.judged else None
+        best = epoch.selectable and after is not None and self._is_best(after)
+        patches = after if changes or epoch.selectable else None
         line = LogLine(
             epoch=self.current_epoch + 1,
-            stage=epoch.stage,
-            **means,
+            stage=stage.name,
+            loss=float(self._means["loss"].compute()),
+            terms={term.name: float(self._means[term.name].compute()) for term in stage.losses},
+            train_accuracy=float(self._means["train_accuracy"].compute()),
             val_accuracy=None if before is None else before.accuracy,
             val_loss=None if before is None else before.loss,
-            replaced_distance=moved,
+            figures=figures,
             val_accuracy_after=None if patches is None else patches.accuracy,
             val_loss_after=None if patches is None else patches.loss,
             best=best,
@@ -279,9 +288,25 @@ class Fitting(pl.LightningModule):
             self.run.keep(self.model, self.learnt)
         self.run.write_log(self.lines)
         for logger in self.trainer.loggers:
-            numbers = {name: value for name, value in to_plain(line).items() if isinstance(value, float)}
+            values = {**to_plain(line), **line.terms, **line.figures}
+            numbers = {name: value for name, value in values.items() if isinstance(value, float)}
             logger.log_metrics(numbers, step=line.epoch)
         self.watcher.epoch_ended(line)
+
+    def replace_prototypes(self, how: Replacement) -> Mapping[str, float]:
+        """See `Learner`."""
+        entries = self.material.data.train
+        origins = replace_prototypes(
+            self.model,
+            self._plain_batches(entries),
+            entries,
+            how,
+            self.device,
+            partial(self._busy, "replacement"),
+            self._answering.embed,
+        )
+        self.taken_from = tuple(origin.image for origin in origins)
+        return {REPLACED_DISTANCE: sum(origin.distance for origin in origins) / len(origins)}
 
     def _is_best(self, judgement: Judgement) -> bool:
         """Whether validation has nothing against it: at most one standard error below the most accurate so far.
@@ -357,17 +382,26 @@ class Fitting(pl.LightningModule):
                 f"{self.run.checkpoint} does not belong to this run: put the run's own file back, or delete it to "
                 "begin the run anew"
             )
-        self.lines = [from_plain(LogLine, line, "log") for line in state["lines"]]
+        self.lines = [log_line(line) for line in state["lines"]]
+        _rename_former_extras(checkpoint["state_dict"])
         self.learnt = state["learnt"]
         self.taken_from = tuple(state["taken_from"])
         origins = state["origins"]
         self.model.origins = origins and tuple(from_plain(Origin, origin, "origins") for origin in origins)
 
 
+def _rename_former_extras(state: dict[str, Any]) -> None:
+    """Checkpoints of earlier versions called the classifier of the pretraining otherwise."""
+    for name in [name for name in state if name.startswith("pooled.")]:
+        state[f"extras.{name}"] = state.pop(name)
+
+
 def learnt_state(model: PixPNet) -> dict[str, torch.Tensor]:
-    """What replacement, and the training of the head after it, will change: so that its price can be measured."""
-    changing = {"prototype_layer.prototypes", *(f"head.{name}" for name in model.head.state_dict())}
-    return {name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items() if name in changing}
+    """What the end of a stage, and training of the head after it, will change: so that its price can be measured."""
+    changing = ("prototype_layer", "head.")
+    return {
+        name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items() if name.startswith(changing)
+    }
 
 
 @dataclass
@@ -382,6 +416,3 @@ class _SoFar:
         self.images += images
         self.loss += (loss - self.loss) * images / self.images
         self.accuracy += (accuracy - self.accuracy) * images / self.images
-
-
-_MEASURED = ("loss", "cross_entropy", "cluster", "separation", "train_accuracy")

@@ -2,8 +2,7 @@
 
 import pixpnet._torchvision  # noqa: F401  isort: skip  before torchmetrics imports torchvision
 
-from collections.abc import Iterable, Iterator, Sequence, Sized
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any, TypeVar
@@ -15,6 +14,7 @@ from torchmetrics import MeanMetric
 from torchmetrics.classification import MulticlassConfusionMatrix
 
 from pixpnet.data.scan import Progress
+from pixpnet.model.modes import evaluating
 
 T = TypeVar("T")
 
@@ -117,19 +117,6 @@ def wilson(right: int, images: int, deviations: float = 1.96) -> Interval:
     # Rounding must not push the ends past the share itself.
     share = right / images
     return Interval(max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half)))
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Eval mode without gradients, and back to whatever mode each module was in."""
-    modes = [(module, module.training) for module in model.modules()]
-    try:
-        model.eval()
-        with torch.no_grad():
-            yield
-    finally:
-        for module, mode in modes:
-            module.training = mode
 
 
 def batch_count(batches: Iterable[Any]) -> int:

@@ -1,9 +1,9 @@
-"""Prototype replacement (Sec. 4): each prototype becomes the embedding of a training patch of its class.
+"""Prototype replacement (Sec. 4): each prototype becomes the embedding of a training patch of a class it speaks for.
 
 One pass over the un-augmented training images. Of each prototype only the nearest few candidates are kept, as many
-as its class has prototypes: whatever the others of the class take, one of those is left, so no better choice can lie
-outside (`_Candidates`). So the memory does not grow with the data, and the choice is made once, over all of it: it
-does not depend on the batch size, on the order of the images or on the number of processes.
+as it has rivals (`Ownership.rivals`; itself included): whatever the others take, one of those is left, so no better
+choice can lie outside (`_Candidates`). So the memory does not grow with the data, and the choice is made once, over
+all of it: it does not depend on the batch size, on the order of the images or on the number of processes.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,17 +13,20 @@ from typing import Any, Literal
 import numpy as np
 import torch
 import torch.distributed as dist
-from jaxtyping import Float, Int64, Shaped
+from jaxtyping import Bool, Float, Int64, Shaped
 from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped]
 from torch import Tensor
+from torch.nn import functional as F
 
-from pixpnet.box import Box
 from pixpnet.data import Entry
 from pixpnet.data.scan import Progress
-from pixpnet.model import Origin, PixPNet
+from pixpnet.fields import Field
+from pixpnet.model import Grid, Origin, PixPNet
+from pixpnet.model.modes import evaluating
 from pixpnet.model.origin import Matrix
-from pixpnet.recipe import Replacement
-from pixpnet.training.judging import batch_count, evaluating
+from pixpnet.parts import Ownership
+from pixpnet.settings import Replacement
+from pixpnet.training.judging import batch_count
 
 Unique = Literal["image", "patch", "none"]
 _NOBODY = -1
@@ -37,7 +40,7 @@ def replace_prototypes(
     how: Replacement,
     device: torch.device | str = "cpu",
     progress: Progress | None = None,
-    embed: Callable[[Tensor], Tensor] | None = None,
+    embed: Callable[[Tensor], tuple[Tensor, ...]] | None = None,
 ) -> tuple[Origin, ...]:
     """Puts the nearest training patches in the places of the prototypes, and says which.
 
@@ -50,67 +53,103 @@ def replace_prototypes(
         how: which patches may not be shared, and how they are chosen.
         device: where the model is.
         progress: told how many batches are done.
-        embed: from what batches hold to embeddings; `model.embed` by default.
+        embed: from what batches hold to embeddings of each grid; `model.embed` by default.
 
     Raises:
-        ValueError: if a class has no image.
+        ValueError: if no image may give some prototype a patch.
     """
     order = {id_: place for place, id_ in enumerate(sorted(entry.id for entry in entries))}
-    rules = unique_rules(model, entries, how.unique)
-    candidates = _Candidates(model, rules)
+    groups = [_Group(grid, model.ownership, field) for grid, field in zip(model.grids, model.fields, strict=True)]
+    rules = [unique_rules(model, group.sources, group.rivals, group.cells, entries, how.unique) for group in groups]
+    candidates = [_Candidates(group, each) for group, each in zip(groups, rules, strict=True)]
     total = batch_count(batches)
     with evaluating(model):
         for done, batch in enumerate(batches, start=1):
             batch = batch.to(device)
-            embeddings = (embed or model.embed)(batch.images).float()
-            maps = model.prototype_layer.distance_maps(embeddings)
+            embeddings = (embed or model.embed)(batch.images)
             places = torch.tensor([order[id_] for id_ in batch.ids])
-            candidates.add(maps, embeddings, batch.labels.cpu(), places, batch.to_source)
+            for found, cells in zip(candidates, embeddings, strict=True):
+                found.add(cells.float(), batch.labels.cpu(), places, batch.to_source)
             if progress is not None:
                 progress(done, total)
-    found = candidates.gather(device)
-    chosen = choose(found, model.labels.cpu(), rules, how)
-    return _put_in_place(model, found, chosen, sorted(order), rules)
+    label_of = {entry.id: entry.label for entry in entries}
+    origins = []
+    for found, each in zip(candidates, rules, strict=True):
+        patches = found.gather(device)
+        chosen = choose(patches, found.group.rivals, each, how)
+        origins += _put_in_place(found.group, patches, chosen, sorted(order), label_of, each)
+    model.origins = tuple(origins)
+    return model.origins
 
 
-def unique_rules(model: PixPNet, entries: Sequence[Entry], unique: Unique) -> dict[int, Unique]:
-    """What prototypes of each class may not share, given how many images the class has.
+class _Group:
+    """The prototypes of one grid: which images may give them patches, and which of them are rivals."""
 
-    A class with fewer images than prototypes gets different patches, with fewer patches the nearest ones.
+    def __init__(self, grid: Grid, ownership: Ownership, field: Field) -> None:
+        rows, cols = field.shape[-2:]
+        numbers = torch.arange(grid.first, grid.first + len(grid.prototypes))
+        self.grid, self.field, self.cells = grid, field, rows * cols
+        self.sources = ownership.sources().cpu()[:, numbers]
+        inside = [rivals.cpu()[torch.isin(rivals.cpu(), numbers)] - grid.first for rivals in ownership.rivals()]
+        self.rivals = tuple(rivals for rivals in inside if len(rivals))
+
+
+def unique_rules(
+    model: PixPNet,
+    sources: Bool[Tensor, "classes protos"],
+    rivals: Sequence[Int64[Tensor, " some"]],
+    cells: int,
+    entries: Sequence[Entry],
+    unique: Unique,
+) -> tuple[Unique, ...]:
+    """What the prototypes of each group of rivals may not share, given how many images may give them patches.
+
+    A group with fewer images than prototypes gets different patches, with fewer patches the nearest ones.
+
+    Args:
+        model: for the names of its classes.
+        sources: images of which class may give a prototype its patch.
+        rivals: groups of prototypes that may not share a patch.
+        cells: of an image.
+        entries: the training images.
+        unique: what rivals may not share, where there are enough.
+
+    Raises:
+        ValueError: if no image may give some prototype a patch.
     """
-    images = np.bincount([entry.label for entry in entries], minlength=model.num_classes)
-    if not images.all():
-        names = [model.class_names[label] for label in np.flatnonzero(images == 0)]
+    images = torch.bincount(torch.tensor([entry.label for entry in entries]), minlength=model.num_classes)
+    without = ~sources[images > 0].any(dim=0)
+    if without.any():
+        empty = sources[:, without].any(dim=1) & (images == 0)
+        names = [model.class_names[label] for label in empty.nonzero().flatten().tolist()]
         raise ValueError(f"no training image to take prototypes from in {', '.join(names)}")
-    rows, cols = model.field.shape[-2:]
-    rules: dict[int, Unique] = {}
-    for label, count in enumerate(images):
-        wanted = int((model.labels == label).sum())
+    rules: list[Unique] = []
+    for group in rivals:
+        count = int(images[sources[:, group].any(dim=1)].sum())
         rule = unique
-        if rule == "image" and count < wanted:
+        if rule == "image" and count < len(group):
             rule = "patch"
-        if rule == "patch" and count * rows * cols < wanted:
+        if rule == "patch" and count * cells < len(group):
             rule = "none"
-        rules[label] = rule
-    return rules
+        rules.append(rule)
+    return tuple(rules)
 
 
 def choose(
-    found: "_Patches", labels: Int64[Tensor, " protos"], rules: Mapping[int, Unique], how: Replacement
+    found: "_Patches", rivals: Sequence[Int64[Tensor, " some"]], rules: Sequence[Unique], how: Replacement
 ) -> Int64[Tensor, " protos"]:
     """Which of its candidates, the nearest first, each prototype takes.
 
     Args:
         found: the candidates of each prototype.
-        labels: of the prototypes.
-        rules: what no two prototypes of a class may share, for each class.
+        rivals: groups of prototypes.
+        rules: what no two prototypes of a group may share, for each group.
         how: the assignment.
     """
-    chosen = torch.zeros(len(labels), dtype=torch.int64)
-    for label, rule in rules.items():
+    chosen = torch.zeros(len(found.images), dtype=torch.int64)
+    for own, rule in zip(rivals, rules, strict=True):
         if rule == "none":
             continue
-        own = labels == label
         images, cells = found.images[own], found.cells[own]
         items = images if rule == "image" else images * (int(cells.max()) + 1) + cells
         assign = ASSIGNMENTS[how.assignment]
@@ -127,11 +166,13 @@ def smallest_total(distances: _Numbers, items: Int64[np.ndarray, "protos kept"])
     numbers, columns = np.unique(items, return_inverse=True)
     columns = columns.reshape(items.shape)
     real = np.isfinite(distances)
-    far = distances[real].max(initial=0.0) + 1
+    # A measure may be negative; each prototype takes one patch, so a shift of all changes no choice.
+    shifted = distances - distances[real].min(initial=0.0)
+    far = shifted[real].max(initial=0.0) + 1
     # More than any sum of real ones, so it is taken only where there is no other way, and there always is.
     costs = np.full((len(items), len(numbers)), far * (len(items) + 1))
     rows = np.broadcast_to(np.arange(len(items))[:, None], items.shape)
-    costs[rows[real], columns[real]] = distances[real]
+    costs[rows[real], columns[real]] = shifted[real]
     taken = linear_sum_assignment(costs)[1]
     return np.array([int(np.flatnonzero(line == column)[0]) for line, column in zip(columns, taken, strict=True)])
 
@@ -201,34 +242,44 @@ def _together(several: Sequence[_Patches]) -> _Patches:
 class _Candidates:
     """The nearest patches of each prototype so far.
 
-    With k prototypes in a class, the k nearest images (or patches) of each are enough: if a choice gave a prototype
-    one that is not among its k nearest, the k - 1 others leave one of those free, which is no farther.
+    With k rivals (a prototype is its own), the k nearest images (or patches) of each are enough: if a choice gave a
+    prototype one that is not among its k nearest, the k - 1 others leave one of those free, which is no farther.
     """
 
-    def __init__(self, model: PixPNet, rules: Mapping[int, Unique]) -> None:
-        labels = model.labels.cpu()
-        self.own = torch.stack([(labels == label).nonzero().flatten() for label in range(model.num_classes)])
-        self.patch_wise = torch.tensor([rules[label] == "patch" for label in range(model.num_classes)])
-        self.kept = self.own.shape[1]
-        self.kernel = model.prototypes.shape[-2:]
-        shape = (len(labels), self.kept)
+    def __init__(self, group: _Group, rules: Sequence[Unique]) -> None:
+        self.group = group
+        prototypes = group.grid.comparison.prototypes
+        count = len(prototypes)
+        # For each class its prototypes, the first of them again where it has fewer than others.
+        lists = [group.sources[label].nonzero().flatten() for label in range(len(group.sources))]
+        most = max(map(len, lists))
+        self.listed = torch.tensor([len(own) for own in lists])
+        self.own = torch.stack([F.pad(own, (0, most - len(own))) for own in lists])
+        by_patch = torch.zeros(count, dtype=torch.bool)
+        for rivals, rule in zip(group.rivals, rules, strict=True):
+            by_patch[rivals] = rule == "patch"
+        self.patch_wise = (group.sources & by_patch).any(dim=1)
+        shared = [len(rivals) for rivals, rule in zip(group.rivals, rules, strict=True) if rule != "none"]
+        self.kept = max(shared, default=1)
+        self.kernel = group.grid.comparison.kernel
+        shape = (count, self.kept)
         self.patches = _Patches(
             distances=torch.full(shape, float("inf")),
             images=torch.full(shape, _NOBODY),
             cells=torch.full(shape, _NOBODY),
             to_source=torch.zeros(*shape, 3, 3, dtype=torch.float64),
-            vectors=torch.zeros(*shape, *model.prototypes.shape[1:]),
+            vectors=torch.zeros(*shape, *prototypes.shape[1:]),
         )
 
     def add(
         self,
-        maps: Float[Tensor, "batch protos rows cols"],
         embeddings: Float[Tensor, "batch dim cell_rows cell_cols"],
         labels: Int64[Tensor, " batch"],
         images: Int64[Tensor, " batch"],
         to_source: Shaped[Tensor, "batch 3 3"],
     ) -> None:
         """Considers the images of a batch."""
+        maps = self.group.grid.comparison.distance_maps(embeddings)
         own = self.own[labels]
         near = maps.flatten(2).gather(1, own.to(maps.device)[:, :, None].expand(-1, -1, maps[0, 0].numel()))
         # Of equal distances the first cell counts: `min` and a stable sort promise that, `topk` does not.
@@ -239,18 +290,21 @@ class _Candidates:
         worst = self.patches.distances[own, -1]
         # An image that is no nearer than all that are kept changes nothing; equal ones may win by their number.
         for label in labels[(distances[..., 0] <= worst).any(dim=1)].unique().tolist():
+            listed = int(self.listed[label])
+            if not listed:
+                continue
             here = (labels == label).nonzero().flatten()
             some = distances.shape[-1] if self.patch_wise[label] else 1
-            at = here.repeat_interleave(some).expand(self.kept, -1)
-            found_cells = cells[here, :, :some].transpose(0, 1).flatten(1)
+            at = here.repeat_interleave(some).expand(listed, -1)
+            found_cells = cells[here, :listed, :some].transpose(0, 1).flatten(1)
             found = _Patches(
-                distances=distances[here, :, :some].transpose(0, 1).flatten(1),
+                distances=distances[here, :listed, :some].transpose(0, 1).flatten(1),
                 images=images[at],
                 cells=found_cells,
                 to_source=to_source[at].double(),
                 vectors=self._cut_out(embeddings, at, found_cells),
             )
-            rows = self.own[label]
+            rows = self.own[label, :listed]
             best = _together([self.patches.of(rows), found]).nearest(self.kept)
             for part in fields(best):
                 getattr(self.patches, part.name)[rows] = getattr(best, part.name)
@@ -280,34 +334,39 @@ class _Candidates:
 
 
 def _put_in_place(
-    model: PixPNet,
+    group: _Group,
     found: _Patches,
     chosen: Int64[Tensor, " protos"],
     ids: Sequence[str],
-    rules: Mapping[int, Unique],
-) -> tuple[Origin, ...]:
+    label_of: Mapping[str, int],
+    rules: Sequence[Unique],
+) -> list[Origin]:
     protos = torch.arange(len(chosen))
     taken = found.each(lambda tensor: tensor[protos, chosen][:, None])
-    model.prototypes.data.copy_(taken.vectors[:, 0])
-    field = model.field
+    grid, comparison = group.grid, group.grid.comparison
+    comparison.prototypes.data.copy_(comparison.as_prototypes(taken.vectors[:, 0]))
+    unique: dict[int, Unique] = {
+        int(proto): rule for rivals, rule in zip(group.rivals, rules, strict=True) for proto in rivals
+    }
     origins = []
-    for proto, label in enumerate(model.labels.tolist()):
-        row, col = divmod(int(taken.cells[proto]), field.shape[-1])
+    for proto in range(len(chosen)):
+        row, col = divmod(int(taken.cells[proto]), group.field.shape[-1])
+        image = ids[int(taken.images[proto])]
         origins.append(
             Origin(
-                prototype=proto,
-                label=label,
-                image=ids[int(taken.images[proto])],
+                prototype=grid.first + proto,
+                label=label_of[image],
+                image=image,
                 row=row,
                 col=col,
-                boxes=tuple(Box(*box) for box in field.boxes(row, col)),
+                boxes=comparison.region((row, col), group.field),
                 to_source=_matrix(taken.to_source[proto, 0].flatten().tolist()),
                 distance=float(taken.distances[proto]),
-                unique=rules[label],
+                unique=unique[proto],
+                grid=grid.number,
             )
         )
-    model.origins = tuple(origins)
-    return model.origins
+    return origins
 
 
 def _matrix(values: list[float]) -> Matrix:

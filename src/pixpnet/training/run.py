@@ -3,7 +3,7 @@
 ```
 config.yaml         everything that decided the run; `pixpnet train --config` takes it
 images.csv          its images when it began: split, class, name, and a hash of the pixels
-model.safetensors   the model kept so far (`recipe.KEPT_EPOCH`), with all that it needs to answer
+model.safetensors   the model kept so far (`settings.KEPT_EPOCH`), with all that it needs to answer
 prototypes.json     for each prototype: class, source image, cell, exact field, distance
 prototypes/         two pictures of each prototype: what its cell saw (.png), and the training image around it (.jpg)
 metrics.json        accuracies of the model that was kept
@@ -36,6 +36,8 @@ from pixpnet.model.file import MODEL_FILE, PICTURES_FOLDER, PROTOTYPES_FILE, pro
 from pixpnet.records import from_plain, to_plain
 
 IMAGES_FILE = "images.csv"
+REPLACED_DISTANCE = "replaced_distance"
+_FORMER_TERMS = ("cross_entropy", "cluster", "separation")
 
 
 class RunError(ValueError):
@@ -50,13 +52,12 @@ class LogLine:
         epoch: counted from 1.
         stage: what learnt.
         loss: mean over the epoch's batches.
-        cross_entropy: part of the loss.
-        cluster: part of the loss, before its weight.
-        separation: part of the loss, before its weight.
+        terms: the loss terms of the stage, before their weights; each is a column of the log.
         train_accuracy: on the augmented views, while learning.
         val_accuracy: at the end of the epoch, before replacement; not in pretraining, where prototypes do not learn.
         val_loss: cross-entropy there.
-        replaced_distance: mean distance that prototypes moved when they were replaced.
+        figures: what actions at the end of the epoch say, such as `replaced_distance`, the mean distance that
+            prototypes moved when they were replaced; each is a column of the log.
         val_accuracy_after: after replacement.
         val_loss_after: cross-entropy there.
         best: whether this epoch's model was kept: the validation accuracy after replacement is within one standard
@@ -67,17 +68,49 @@ class LogLine:
     epoch: int
     stage: str
     loss: float
-    cross_entropy: float
-    cluster: float
-    separation: float
+    terms: dict[str, float]
     train_accuracy: float
     val_accuracy: float | None
     val_loss: float | None
-    replaced_distance: float | None
+    figures: dict[str, float]
     val_accuracy_after: float | None
     val_loss_after: float | None
     best: bool
     seconds: float
+
+    @property
+    def replaced_distance(self) -> float | None:
+        """How far prototypes moved on average when they were replaced; None where they were not."""
+        return self.figures.get(REPLACED_DISTANCE)
+
+
+def log_text(lines: Sequence[LogLine]) -> str:
+    """The log as a table: a column for each loss term and each figure that any line has."""
+    terms = dict.fromkeys(name for line in lines for name in line.terms)
+    figures = dict.fromkeys([REPLACED_DISTANCE, *(name for line in lines for name in line.figures)])
+    open_up = {"terms": terms, "figures": figures}
+    columns = [name for field in fields(LogLine) for name in open_up.get(field.name, {field.name: None})]
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    for line in lines:
+        values = {**to_plain(line), **line.terms, **line.figures}
+        writer.writerow("" if values.get(column) is None else values[column] for column in columns)
+    return text.getvalue()
+
+
+def log_line(values: object) -> LogLine:
+    """A line of the log from plain values; those of earlier versions had three loss terms beside the other numbers.
+
+    Raises:
+        BadRecord: if the values do not fit.
+    """
+    if isinstance(values, dict) and "terms" not in values:
+        moved = {name: values[name] for name in _FORMER_TERMS if name in values}
+        distance = values.get(REPLACED_DISTANCE)
+        rest = {name: value for name, value in values.items() if name not in (*_FORMER_TERMS, REPLACED_DISTANCE)}
+        values = {**rest, "terms": moved, "figures": {} if distance is None else {REPLACED_DISTANCE: distance}}
+    return from_plain(LogLine, values, "log")
 
 
 @dataclass(frozen=True)
@@ -256,12 +289,7 @@ class Run:
 
     def write_log(self, lines: Sequence[LogLine]) -> None:
         """Writes the whole log."""
-        text = StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(column.name for column in fields(LogLine))
-        for line in lines:
-            writer.writerow("" if value is None else value for value in to_plain(line).values())
-        self.write("log.csv", text.getvalue())
+        self.write("log.csv", log_text(lines))
 
     def write_metrics(self, metrics: object) -> None:
         """Writes the accuracies of the chosen model; this ends the run, and nothing that is listed changes any more."""

@@ -24,18 +24,20 @@ from pixpnet.config import RunConfig, TrainerOptions, is_own_code
 from pixpnet.data import DataSet, Entry, Loading, Preprocessing, plain_loader
 from pixpnet.data.reader import CachedReader, WithoutMasks
 from pixpnet.data.scan import Progress
+from pixpnet.family import member_named
 from pixpnet.fields.tested import is_tested
 from pixpnet.fields.verify import refuse_unless_verified, verify_fields
 from pixpnet.messages import first_line
 from pixpnet.model import Backbone, PixPNet
 from pixpnet.model.build import build_backbone, build_model
 from pixpnet.model.file import backbone_in
+from pixpnet.model.modes import evaluating
 from pixpnet.model.weights import read_state
 from pixpnet.training.checkpoint import LastEpoch
 from pixpnet.training.crops import write_crops
 from pixpnet.training.features import Features, ViewOf, plain_feature_loader
 from pixpnet.training.fitting import Fitting, Material
-from pixpnet.training.judging import Judgement, evaluating, judge
+from pixpnet.training.judging import Judgement, judge
 from pixpnet.training.run import Run, RunError
 from pixpnet.training.run_data import open_data_to_resume, open_run_data
 from pixpnet.training.watching import Nobody, Watcher
@@ -60,7 +62,7 @@ class Metrics:
     """What came out of a run, in `metrics.json`.
 
     Attributes:
-        chosen_epoch: of the model that was kept (`recipe.KEPT_EPOCH`); other epochs may have been more accurate.
+        chosen_epoch: of the model that was kept (`settings.KEPT_EPOCH`); other epochs may have been more accurate.
         epochs: how many there were.
         validation: the model that was kept, on the validation images.
         validation_before: the same before its prototypes were replaced.
@@ -101,7 +103,7 @@ def train(
             and needs no permission.
 
     Returns:
-        the figures of the model that was kept (`recipe.KEPT_EPOCH`); None in processes that work for
+        the figures of the model that was kept (`settings.KEPT_EPOCH`); None in processes that work for
         the leading one.
 
     Raises:
@@ -191,8 +193,16 @@ def _prepare(config: RunConfig, data: DataSet, out: Path, watcher: Watcher) -> F
         config.windows(preprocessing.size),
     )
     freeze(backbone, config, preprocessing.size)
-    model = build_model(backbone, config.backbone, config.architecture, data.class_names, preprocessing, config.seed)
-    model.check_pooling()
+    model = build_model(
+        backbone,
+        config.backbone,
+        config.settings.architecture,
+        data.class_names,
+        preprocessing,
+        config.seed,
+        config.member,
+    )
+    model.check_grids()
     with evaluating(model):
         model(torch.zeros(1, 3, preprocessing.size, preprocessing.size))  # says now if prototypes do not fit
     # One cache for training, validation and replacement (one for each worker, where there are any), and none of the
@@ -203,12 +213,13 @@ def _prepare(config: RunConfig, data: DataSet, out: Path, watcher: Watcher) -> F
     if how.frozen:
         features = Features(backbone, preprocessing, augmentation, reader, repr(data.reader))
     material = Material(replace(data, reader=reader), preprocessing, augmentation, loading, features)
-    return Fitting(model, config.recipe, material, Run(out), config.seed, watcher)
+    return Fitting(model, member_named(config.member), config.settings, material, Run(out), config.seed, watcher)
 
 
 def preprocessing_of(config: RunConfig, data: DataSet) -> Preprocessing:
     """From files to the network, as a run has it: the data set's own sizes and statistics, or what was asked for."""
-    preprocessing = data.preprocessing if config.frame is None else data.preprocessing.framed(config.frame)
+    frame = config.settings.frame
+    preprocessing = data.preprocessing if frame is None else data.preprocessing.framed(frame)
     return preprocessing if config.size is None else preprocessing.scaled_to(config.size)
 
 
@@ -242,10 +253,11 @@ def _verify_fields(fitting: Fitting, config: RunConfig) -> None:
 def _refuse_more_than_memory(config: RunConfig, data: DataSet, size: int) -> None:
     """Refuses what cannot fit, so that the system does not end the process, or another one, without a word."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    architecture, classes = config.architecture, len(data.class_names)
-    prototypes = architecture.prototypes_per_class * classes
-    numbers = prototypes * architecture.dim * architecture.prototype_rows * architecture.prototype_cols
-    numbers += prototypes * classes if architecture.head in ("linear", "frozen") else 0
+    member = member_named(config.member)
+    with torch.device("meta"):
+        # One grid with one channel: what decides are prototypes and the head.
+        parts = member.parts(config.settings.architecture, (1,), len(data.class_names))
+    numbers = sum(each.numel() for part in (*parts.comparisons, parts.decision) for each in part.parameters())
     views = len(data.train) * (config.optimisation.views or data.augmentation.factor)
     batch = min(config.optimisation.batch_size, views) * 3 * size * size
     needed = {
@@ -343,9 +355,9 @@ def _finish(fitting: Fitting, config: RunConfig, data: DataSet, device: torch.de
         validation_before=judged(before, data.val, "validation, as it was before replacement"),
         test=test,
         test_before=test_before,
-        mean_field=model.field.mean_fraction_union,
-        largest_field=model.field.max_fraction,
-        prototypes=len(model.prototypes),
+        mean_field=model.mean_field,
+        largest_field=max(field.max_fraction for field in model.fields),
+        prototypes=model.num_prototypes,
     )
 
 

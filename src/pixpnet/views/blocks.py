@@ -7,19 +7,24 @@ from typing import Literal
 
 from pixpnet.box import hull
 from pixpnet.explanation import ClassExplanation, Explanation, Term
+from pixpnet.explanation.text import also_text
 from pixpnet.model import Origin, PixPNet, picture_name
 from pixpnet.views.colours import REGIONS
 from pixpnet.views.pictures import image_pixels, prototype_pixels, training_pixels
+from pixpnet.views.prototypes import cell_words, origins_of
 from pixpnet.views.stock import Mark, Shot, Stock
 from pixpnet.views.tags import tag_places
 from pixpnet.views.words import (
     SEES_EVERYTHING,
     deviation,
+    grid_words,
     listing,
     number,
     percent,
     proof_words,
+    prototype_words,
     same_region,
+    score_words,
     sight_words,
 )
 
@@ -38,8 +43,10 @@ class TermBlock:
         there: what the prototype's cell saw; None where that is not known.
         source: the prototype's training image.
         contribution: what it adds.
-        product: weight times score, where the head has weights; else empty.
+        product: weight times score, where there are weights; else empty.
         prototype: which one, and of which class where it is another.
+        also: other classes that it speaks for; else empty.
+        grid: whose cell it is, where there are several; else empty.
         origin: id of the training image.
         held: whether the proof held; None without one, or where nothing could be tested.
         proof: what it found, in short.
@@ -54,6 +61,8 @@ class TermBlock:
     contribution: str
     product: str
     prototype: str
+    also: str
+    grid: str
     origin: str
     held: bool | None
     proof: str
@@ -83,6 +92,7 @@ class ClassBlock:
     left: int
     rest: str
     rest_counts: bool
+    constant: str
     proofs: tuple[ProofBlock, ...]
     draws: int
 
@@ -96,6 +106,7 @@ class ExplanationBlock:
         share: softmax of the predicted class.
         model: in a few words.
         sight: what the cells can see.
+        score_note: what a score rests on beside the similarity of its cell; empty where nothing.
         verdict: right, wrong, or unknown where the true class is not known.
         truth: the true class, where it is known.
         predicted: why.
@@ -106,6 +117,7 @@ class ExplanationBlock:
     share: str
     model: str
     sight: str
+    score_note: str
     verdict: Literal["right", "wrong", "unknown"]
     truth: str
     predicted: ClassBlock
@@ -138,7 +150,8 @@ def explanation_block(explanation: Explanation, stock: Stock, truth: str | None 
         image=explanation.image,
         share=percent(explanation.predicted.share),
         model=explanation.model,
-        sight=sight_words(explanation.sight),
+        sight=sight_words(explanation),
+        score_note=score_words(explanation),
         verdict="unknown" if truth is None else "right" if truth == name else "wrong",
         truth=truth or "",
         predicted=predicted,
@@ -148,22 +161,20 @@ def explanation_block(explanation: Explanation, stock: Stock, truth: str | None 
 
 def prototype_blocks(model: PixPNet, stock: Stock, label: int) -> tuple[PrototypeBlock, ...]:
     """The prototypes of a class; none where prototypes are not patches."""
-    origins = model.origins or ()
-    return tuple(_prototype_block(model, stock, origin, len(origins)) for origin in origins if origin.label == label)
+    return tuple(_prototype_block(model, stock, origin) for origin in origins_of(model, label))
 
 
 def _class_block(explanation: Explanation, explained: ClassExplanation, stock: Stock) -> ClassBlock:
     listed = listing(explained, _MOST)
     picture = stock.picture(image_pixels(explanation))
     groups = same_region(listed.shown)
-    everything = explanation.sight.everything == 1
     alt = f"The image {explanation.image}"
     marks: Sequence[Mark] = ()
-    if everything:
+    if explanation.sees_everything:
         alt += f". {SEES_EVERYTHING}"
     else:
         alt += f" with the regions of the {len(listed.shown)} terms for {explained.class_name}"
-        marks = _marks(listed.shown, groups, stock, explanation.size)
+        marks = _marks(explanation, listed.shown, groups, stock)
     group_of = {place: group for group, places in enumerate(groups) for place in places}
     return ClassBlock(
         class_name=explained.class_name,
@@ -177,6 +188,7 @@ def _class_block(explanation: Explanation, explained: ClassExplanation, stock: S
         left=listed.left,
         rest=number(listed.rest),
         rest_counts=listed.left > 0 or abs(listed.rest) >= 0.005,
+        constant=number(listed.constant) if listed.constant else "",
         proofs=_proof_blocks(listed.shown),
         draws=max((term.proof.draws for term in listed.shown if term.proof is not None), default=0),
     )
@@ -198,15 +210,19 @@ def _proof_blocks(terms: Sequence[Term]) -> tuple[ProofBlock, ...]:
 
 
 def _marks(
-    terms: Sequence[Term], groups: Sequence[Sequence[int]], stock: Stock, size: tuple[int, int]
+    explanation: Explanation, terms: Sequence[Term], groups: Sequence[Sequence[int]], stock: Stock
 ) -> tuple[Mark, ...]:
     """The outlines of terms, with their numbers where they do not cover one another."""
-    letter = size[1] / 24  # the width of a digit, in pixels of the image
-    drawn = [(group, places) for group, places in enumerate(groups) if terms[places[0]].region]
+    letter = explanation.size[1] / 24  # the width of a digit, in pixels of the image
+    drawn = [
+        (group, places)
+        for group, places in enumerate(groups)
+        if terms[places[0]].region and explanation.sight_of(terms[places[0]]).everything < 1
+    ]
     words = [" ".join(str(place + 1) for place in places) for _, places in drawn]
     regions = [terms[places[0]].region for _, places in drawn]
     hulls = [around for region in regions if (around := hull(region)) is not None]
-    tops = tag_places(hulls, [((len(each) + 0.9) * letter, 1.75 * letter) for each in words], size)
+    tops = tag_places(hulls, [((len(each) + 0.9) * letter, 1.75 * letter) for each in words], explanation.size)
     return tuple(
         Mark(
             outline=stock.outline(region),
@@ -226,13 +242,12 @@ def _marks(
 def _term_block(
     explanation: Explanation, explained: ClassExplanation, term: Term, place: int, group: int, stock: Stock
 ) -> TermBlock:
-    everything = explanation.sight.everything == 1
+    everything = explanation.sight_of(term).everything == 1
     image = stock.picture(image_pixels(explanation))
     training = stock.picture(prototype_pixels(term, explanation.size))
     boxes = () if term.origin is None else term.origin.boxes
     style = group % len(REGIONS)
     mark = [] if everything or not boxes else [Mark(stock.outline(boxes), style, group)]
-    whose = "" if term.label == explained.label else f" of {term.class_name}"
     where = "the training image" if term.origin is None else f"the training image {term.origin.image}"
     return TermBlock(
         place=place + 1,
@@ -242,16 +257,18 @@ def _term_block(
         there=stock.part(training, boxes, f"That part: what prototype {term.prototype} saw"),
         source=stock.whole(training, f"Prototype {term.prototype} in {where}", mark),
         contribution=number(term.contribution),
-        product="" if explanation.head == "class_sum" else f"{number(term.weight)} × {number(term.score)}",
-        prototype=f"prototype {term.prototype}{whose}",
+        product=f"{number(term.weight)} × {number(term.score)}" if explanation.weighted else "",
+        prototype=prototype_words(term, explained.label),
+        also=also_text(term),
+        grid=grid_words(explanation, term),
         origin="" if term.origin is None else term.origin.image,
         held=None if term.proof is None or not term.proof.tested else term.proof.passed,
         proof="" if term.proof is None else proof_words(term.proof),
     )
 
 
-def _prototype_block(model: PixPNet, stock: Stock, origin: Origin, count: int) -> PrototypeBlock:
-    name = picture_name(origin.prototype, count)
+def _prototype_block(model: PixPNet, stock: Stock, origin: Origin) -> PrototypeBlock:
+    name = picture_name(origin.prototype, model.num_prototypes)
     folder: Path | None = model.pictures
     pixels = training_pixels(
         origin,
@@ -260,13 +277,13 @@ def _prototype_block(model: PixPNet, stock: Stock, origin: Origin, count: int) -
         (model.preprocessing.size, model.preprocessing.size),
     )
     picture = stock.picture(pixels)
-    everything = model.field.sees_everything
+    everything = model.fields[origin.grid].sees_everything
     mark = [] if everything or not origin.boxes else [Mark(stock.outline(origin.boxes), 0, 0)]
     return PrototypeBlock(
         number=origin.prototype,
         source=stock.whole(picture, f"Prototype {origin.prototype} in the training image {origin.image}", mark),
         part=None if everything else stock.part(picture, origin.boxes, f"What prototype {origin.prototype} saw"),
         image=origin.image,
-        cell=f"{origin.row}, {origin.col}",
+        cell=cell_words(model, origin),
         moved=deviation(origin.distance),
     )

@@ -4,6 +4,8 @@ The upper row is the receptive-field mapping, the lower one upsampling, for a fe
 terms are proven, the captions say what changing everything outside did to the cell.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -42,11 +44,12 @@ def comparison_figure(explanation: Explanation, field: Heatmaps, upsampling: Hea
     slide.words(_MARGIN, 0.36, "What the network saw, and what upsampling claims it saw", across, 22, bold=True)
     about = f"{explanation.predicted.class_name}  ·  {explanation.model}  ·  {explanation.image}"
     slide.words(_MARGIN, 0.84, about, across, 11, MUTED)
-    everything = explanation.sight.everything == 1
-    exact = SEES_EVERYTHING if everything else "The outline holds every pixel that the cell reads."
-    _row(slide, explanation, terms, field, _TOP, BLUE, "Receptive field", exact, everything)
+    outline = "The outline holds every pixel that the cell reads."
+    exact = SEES_EVERYTHING if explanation.sees_everything else outline
+    outlined = [explanation.sight_of(term).everything < 1 for term in terms]
+    _row(slide, explanation, terms, field, _TOP, BLUE, "Receptive field", exact, outlined)
     guess = "A box around the top 5 % of the enlarged similarity map. Nothing ties it to what the cell reads."
-    _row(slide, explanation, terms, upsampling, _TOP + 3.0, ORANGE, "Upsampling", guess, False)
+    _row(slide, explanation, terms, upsampling, _TOP + 3.0, ORANGE, "Upsampling", guess, [True] * len(terms))
     proven = [term.proof for term in terms[:_MOST] if term.proof is not None]
     if proven:
         said = (
@@ -66,7 +69,7 @@ def _row(
     colour: str,
     title: str,
     about: str,
-    everything: bool,
+    outlined: Sequence[bool],
 ) -> None:
     slide.words(_MARGIN, y, title, _LABELS - 0.3, 13, bold=True)
     slide.paragraph(_MARGIN, y + 0.32, about, _LABELS - 0.35, 10, MUTED)
@@ -74,10 +77,11 @@ def _row(
         x = _MARGIN + _LABELS + place * (_SIDE + _GAP)
         heat = np.asarray(maps.maps[place].cpu(), dtype=np.float64)
         shown = slide.picture(image_pixels(explanation), x, y, _SIDE, heat)
-        if not everything:
+        if outlined[place]:
             slide.outline(shown, maps.regions[place], colour)
         below = y + shown.height + 0.08
-        score = f"{place + 1}. prototype {term.prototype}, similarity {number(term.score)}"
+        kind = "similarity" if explanation.score_note is None else "score"
+        score = f"{place + 1}. prototype {term.prototype}, {kind} {number(term.score)}"
         slide.words(x, below, score, _SIDE, SMALLEST)
         if term.proof is not None:
             trial = term.proof.field if colour == BLUE else term.proof.upsampling

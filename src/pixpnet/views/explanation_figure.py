@@ -12,12 +12,23 @@ from matplotlib.figure import Figure
 
 from pixpnet.box import hull
 from pixpnet.explanation.record import ClassExplanation, Explanation, Term
+from pixpnet.explanation.text import also_text
 from pixpnet.mapping.scene import Heatmaps
 from pixpnet.views.colours import GREEN_TEXT, GRID, INK, MUTED, REGIONS, VERMILION_TEXT
 from pixpnet.views.pictures import GREY, cut_out, image_pixels, prototype_pixels
 from pixpnet.views.slide import HEIGHT, SMALLEST, WIDTH, Heat, Place, Slide
 from pixpnet.views.tags import tag_places
-from pixpnet.views.words import listing, number, percent, proof_words, same_region, sight_words
+from pixpnet.views.words import (
+    grid_words,
+    listing,
+    number,
+    percent,
+    proof_words,
+    prototype_words,
+    same_region,
+    score_words,
+    sight_words,
+)
 
 _MARGIN, _TOP, _BOTTOM, _GAP = 0.45, 1.5, HEIGHT - 0.4, 0.35
 _WORDS = 2.2  # inches of a row that are not pictures
@@ -61,9 +72,9 @@ def _heading(slide: Slide, explanation: Explanation, shown: str) -> None:
     slide.words(_MARGIN, 0.26, predicted.class_name, across, 24, bold=True)
     about = f"softmax {percent(predicted.share)}, no calibrated probability  ·  {explanation.model}"
     slide.words(_MARGIN, 0.75, f"{about}  ·  {explanation.image}", across, 10.5, MUTED)
-    slide.words(_MARGIN, 0.95, sight_words(explanation.sight), across, 10.5, MUTED)
-    if shown:
-        slide.words(_MARGIN, 1.15, f"Heat maps: {shown}.", across, 10.5, MUTED)
+    slide.words(_MARGIN, 0.95, sight_words(explanation), across, 10.5, MUTED)
+    notes = (f"Heat maps: {shown}." if shown else "", score_words(explanation))
+    slide.words(_MARGIN, 1.15, "  ·  ".join(filter(None, notes)), across, 10.5, MUTED)
 
 
 def _image(
@@ -74,23 +85,32 @@ def _image(
         slide.words(_MARGIN, y - 0.02, f"{caption} {explained.class_name}", 2.9, 10, bold=True)
         y += 0.22
     place = slide.picture(image_pixels(explanation), _MARGIN, y, side)
-    if explanation.sight.everything < 1:
+    if not explanation.sees_everything:
         shown = listing(explained, _ALONE if len(explanation.classes) == 1 else _BESIDE).shown
         groups = same_region(shown)
-        for style, places in reversed(list(enumerate(groups))):
+        outlined = [
+            (style, places)
+            for style, places in enumerate(groups)
+            if explanation.sight_of(shown[places[0]]).everything < 1
+        ]
+        for style, places in reversed(outlined):
             region = shown[places[0]].region
             slide.outline(place, region, REGIONS[style % len(REGIONS)], dashed=style >= len(REGIONS))
-        _tags(slide, place, shown, groups, explanation.size)
+        _tags(slide, place, shown, outlined, explanation.size)
     return y + place.height + 0.14
 
 
 def _tags(
-    slide: Slide, place: Place, terms: Sequence[Term], groups: Sequence[Sequence[int]], size: tuple[int, int]
+    slide: Slide,
+    place: Place,
+    terms: Sequence[Term],
+    outlined: Sequence[tuple[int, Sequence[int]]],
+    size: tuple[int, int],
 ) -> None:
-    """The numbers of terms on their regions."""
+    """The numbers of terms on their regions, which are given by their styles and places."""
     drawn = [
         (style, " ".join(str(term + 1) for term in places), around)
-        for style, places in enumerate(groups)
+        for style, places in outlined
         if (around := hull(terms[places[0]].region)) is not None
     ]
     sizes = [slide.tag_size(words) for _, words, _ in drawn]
@@ -136,6 +156,8 @@ def _column(
         parts += f", and {listed.left} more, sum {number(listed.rest)}"
     elif abs(listed.rest) >= 0.005:
         parts += f", rest {number(listed.rest)}"
+    if listed.constant:
+        parts += f", and {number(listed.constant)} for every image"
     slide.words(x, y + 0.1, parts, width - 1.65, 10, MUTED)
     slide.words(x + width - 1.6, y + 0.08, f"logit {number(explained.logit)}", 1.6, 13, bold=True, align="right")
 
@@ -163,7 +185,7 @@ def _row(
     heat: Heat | None,
 ) -> None:
     (x, y), (width, height) = at, size
-    everything = explanation.sight.everything == 1
+    everything = explanation.sight_of(term).everything == 1
     slide.tag(x, y, str(place + 1), style)
     image = image_pixels(explanation)
     colour, dashed = REGIONS[style % len(REGIONS)], style >= len(REGIONS)
@@ -182,10 +204,13 @@ def _row(
         slide.outline(there, boxes, colour, dashed, width=1.4)
     words = pictures + 3 * (side + 0.06) + 0.06
     room = x + width - words
-    weighted = explanation.head != "class_sum"
-    slide.words(words, y - 0.02, number(term.contribution), room, 13, bold=True)
+    adds = slide.words(words, y - 0.02, number(term.contribution), room, 13, bold=True)
+    if grid := grid_words(explanation, term):
+        right = slide.width_of(adds.get_text(), adds.get_fontproperties()) + 0.1
+        if right < room:
+            slide.words(words + right, y + 0.03, grid, room - right, SMALLEST, MUTED)
     lines: list[tuple[str, str]] = []
-    if weighted:
+    if explanation.weighted:
         lines.append((f"= {number(term.weight)} × {number(term.score)}", INK))
     if not term.region:
         lines.append(("sees padding only", MUTED))
@@ -194,9 +219,10 @@ def _row(
         if not term.proof.tested:
             mark, ink = "", MUTED
         lines.append((f"{mark}{proof_words(term.proof)}", ink))
-    whose = "" if term.label == explained.label else f" of {term.class_name}"
     source_image = "" if term.origin is None else f", {term.origin.image}"
-    lines.append((f"prototype {term.prototype}{whose}{source_image}", MUTED))
+    lines.append((f"{prototype_words(term, explained.label)}{source_image}", MUTED))
+    if term.also:
+        lines.append((also_text(term), MUTED))
     for step, (line, ink) in enumerate(lines[: max(1, int((height - 0.24) / 0.168))]):
         slide.words(words, y + 0.23 + 0.168 * step, line, room, SMALLEST, ink)
 

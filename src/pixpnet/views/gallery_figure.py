@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from pixpnet.model import PixPNet, picture_name
 from pixpnet.views.colours import BLUE, MUTED
 from pixpnet.views.pictures import training_pixels
+from pixpnet.views.prototypes import grid_names, origins_of
 from pixpnet.views.slide import HEIGHT, SMALLEST, WIDTH, Slide
 from pixpnet.views.words import SEES_EVERYTHING, deviation
 
@@ -28,7 +29,7 @@ def gallery_figure(model: PixPNet, label: int) -> Figure:
         raise LookupError(f"there is no class {label}: the model has 0 to {model.num_classes - 1}")
     if model.origins is None:
         raise ValueError("the prototypes of this model are not patches of training images: train it with replacement")
-    origins = [origin for origin in model.origins if origin.label == label]
+    origins = origins_of(model, label)
     columns = max(3, min(5, ceil(len(origins) / 2)))
     rows = max(1, ceil(len(origins) / columns))
     across = WIDTH - 2 * _MARGIN
@@ -37,12 +38,13 @@ def gallery_figure(model: PixPNet, label: int) -> Figure:
     each = side + _CAPTION + 0.1
     slide = Slide(WIDTH, max(HEIGHT, _TOP + rows * each + 0.3))
     slide.words(_MARGIN, 0.36, model.class_names[label], across, 22, bold=True)
-    everything = model.field.sees_everything
+    everything = all(field.sees_everything for field in model.fields)
     about = f"{len(origins)} prototypes, each in its training image. The outline holds every pixel that its cell saw."
     if everything:
         about = f"{len(origins)} prototypes, each with its training image. {SEES_EVERYTHING}"
     slide.words(_MARGIN, 0.84, about, across, 11, MUTED)
     step = (across - side) / max(1, columns - 1)
+    names = grid_names(model)
     size = (model.preprocessing.size, model.preprocessing.size)
     for place, origin in enumerate(origins):
         down, along = divmod(place, columns)
@@ -51,10 +53,11 @@ def gallery_figure(model: PixPNet, label: int) -> Figure:
         crop = None if model.pictures is None else model.pictures / f"{name}.png"
         picture = None if model.pictures is None else model.pictures / f"{name}.jpg"
         shown = slide.picture(training_pixels(origin, crop, picture, size), x, y, side)
-        if not everything:
+        if not model.fields[origin.grid].sees_everything:
             slide.outline(shown, origin.boxes, BLUE)
         below = y + shown.height + 0.07
-        slide.words(x, below, f"prototype {origin.prototype}", side, 10, bold=True)
+        grid = f"  ·  {names[origin.grid]}" if len(names) > 1 else ""
+        slide.words(x, below, f"prototype {origin.prototype}{grid}", side, 10, bold=True)
         said = f"cell {origin.row}, {origin.col}  ·  moved {deviation(origin.distance)}"
         slide.words(x, below + 0.2, said, side, SMALLEST, MUTED)
         slide.words(x, below + 0.37, origin.image, side, SMALLEST, MUTED)

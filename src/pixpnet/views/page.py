@@ -9,10 +9,12 @@ from collections.abc import Mapping, Sequence
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from pixpnet.explanation import Explanation
-from pixpnet.recipe import KEPT_EPOCH
+from pixpnet.explanation.explaining import score_note
+from pixpnet.explanation.text import score_text
+from pixpnet.settings import KEPT_EPOCH
 from pixpnet.views.blocks import explanation_block, prototype_blocks
 from pixpnet.views.colours import ON_REGIONS, REGIONS
-from pixpnet.views.report import Report, field_shot, judged, surroundings, taken_for, tested, worst
+from pixpnet.views.report import Report, grid_blocks, judged, surroundings, taken_for, tested, worst
 from pixpnet.views.stock import Stock
 from pixpnet.views.words import CLAIM, SEES_EVERYTHING, deviation, percent
 
@@ -41,8 +43,8 @@ def explanation_page(explanations: Sequence[Explanation]) -> str:
 
 def report_page(report: Report) -> str:
     """A page about a run: how good its model is, what it sees, its prototypes, and explained examples."""
-    model = report.model
-    stock = Stock(longest=256 if len(model.prototypes) <= _MANY_PROTOTYPES else 112)
+    model, note = report.model, score_note(report.model)
+    stock = Stock(longest=256 if model.num_prototypes <= _MANY_PROTOTYPES else 112)
     examples = [(example, explanation_block(example.explanation, stock, example.truth)) for example in report.examples]
     sections = [
         ("right", "Right answers", [block for _, block in examples if block.verdict == "right"]),
@@ -58,14 +60,14 @@ def report_page(report: Report) -> str:
             "metrics": report.metrics,
             "kept_epoch": KEPT_EPOCH,
             "judged": judged(report.metrics),
-            "field": model.field,
-            "field_shot": field_shot(report, stock),
+            "grids": grid_blocks(report, stock),
+            "score_note": "" if note is None else score_text(note),
             "sections": [section for section in sections if section[2]],
             "surroundings": surroundings(report.examples),
             "tested": tested(report.examples),
             "worst": worst(report.examples, stock),
             "patches": model.origins is not None,
-            "plain_sum": model.architecture.head == "class_sum",
+            "form": model.head.form,
             "classes": [(name, prototype_blocks(model, stock, label)) for label, name in enumerate(model.class_names)],
             "classes_open": model.num_classes <= _OPEN_CLASSES,
             "few_classes": model.num_classes <= _FEW_CLASSES,

@@ -26,7 +26,7 @@ def prototype_sheet(class_names: Sequence[str], origins: Sequence[Origin], crops
     """
     shown = range(min(len(class_names), _LARGEST))
     columns = [[origin.prototype for origin in origins if origin.label == label] for label in shown]
-    rows = max(map(len, columns))
+    rows = max(1, *map(len, columns))
     figure = Figure(figsize=(_CELL_INCHES * len(columns), _CELL_INCHES * rows + 0.6), layout="constrained")
     axes = figure.subplots(rows, len(columns), squeeze=False)
     side = max((max(box.y1 - box.y0, box.x1 - box.x0) for o in origins if (box := o.hull) is not None), default=1)

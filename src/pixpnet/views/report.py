@@ -7,13 +7,14 @@ from statistics import median
 import numpy as np
 from jaxtyping import UInt8
 
-from pixpnet.box import Box
 from pixpnet.explanation import Explanation, Proof, Term, Trial
-from pixpnet.fields import Region
-from pixpnet.model import PixPNet, picture_name
+from pixpnet.explanation.text import share_of
+from pixpnet.fields import Field
+from pixpnet.model import Grid, PixPNet, picture_name
 from pixpnet.training import Judgement, Metrics, OpeningLine
 from pixpnet.views.pictures import image_pixels, training_pixels
-from pixpnet.views.stock import Mark, Shot, Stock
+from pixpnet.views.prototypes import grid_names
+from pixpnet.views.stock import Mark, Picture, Shot, Stock
 from pixpnet.views.words import deviation, percent
 
 
@@ -95,6 +96,23 @@ class Misled:
 
 
 @dataclass(frozen=True)
+class GridBlock:
+    """What the cells of one grid see.
+
+    Attributes:
+        name: of the grid, where there are several; else empty.
+        field: of its cells.
+        shot: some of them on an image.
+        legend: what to call those, with their colours.
+    """
+
+    name: str
+    field: Field
+    shot: Shot
+    legend: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
 class Confusion:
     """Images of one class that were taken for another."""
 
@@ -143,9 +161,11 @@ def worst(examples: Sequence[Example], stock: Stock, most: int = 3) -> tuple[tup
     for example in examples:
         explanation = example.explanation
         terms = [
-            term for term in explanation.predicted.terms if term.proof is not None and not term.proof.upsampling.passed
+            term
+            for term in explanation.predicted.terms
+            if term.proof is not None and not term.proof.upsampling.passed and explanation.sight_of(term).everything < 1
         ]
-        if not terms or explanation.sight.everything == 1:
+        if not terms:
             continue
         term = max(terms, key=_moved_outside_upsampling)
         assert term.proof is not None
@@ -175,26 +195,35 @@ def taken_for(judgement: Judgement, class_names: Sequence[str], most: int = 20) 
     return tuple(sorted(wrong, key=lambda each: -each.images)[:most])
 
 
-def field_shot(report: Report, stock: Stock) -> tuple[Shot, tuple[tuple[str, int], ...]]:
-    """The fields of a corner, an edge and a centre cell on an image, and what to call them."""
+def grid_blocks(report: Report, stock: Stock) -> tuple[GridBlock, ...]:
+    """For each grid, what its cells see: those of a corner, an edge and the centre on an image."""
     model = report.model
     size = (model.preprocessing.size, model.preprocessing.size)
     pixels = [image_pixels(example.explanation) for example in report.examples if example.explanation.size == size]
-    backdrop = pixels[0] if pixels else _prototype_image(model, size)
+    backdrop = stock.picture(pixels[0] if pixels else _prototype_image(model, size))
+    names = grid_names(model)
+    return tuple(
+        _grid_block(grid, field, names[grid.number] if len(names) > 1 else "", backdrop, stock)
+        for grid, field in zip(model.grids, model.fields, strict=True)
+    )
+
+
+def _grid_block(grid: Grid, field: Field, name: str, backdrop: Picture, stock: Stock) -> GridBlock:
     marks, legend = [], []
-    for style, (name, cell) in enumerate(model.field.landmark_cells().items()):
-        region: Region = model.field.region(*cell)
-        if region.boxes and not model.field.sees_everything:
-            boxes = [Box(*box) for box in region.boxes]
-            marks.append(Mark(stock.outline(boxes), style, style))
-        legend.append((f"{name} cell: {percent(region.fraction)} of the image", style))
-    names = " and of the ".join(model.field.landmark_cells())
-    return stock.whole(stock.picture(backdrop), f"What the {names} cell sees of an image", marks), tuple(legend)
+    for style, (landmark, (row, col)) in enumerate(field.landmark_cells().items()):
+        region = grid.comparison.region((row, col), field)
+        if region and not field.sees_everything:
+            marks.append(Mark(stock.outline(region), style, style))
+        share = percent(share_of(region, (backdrop.height, backdrop.width)))
+        legend.append((f"{landmark} cell: {share} of the image", style))
+    cells = " and of the ".join(field.landmark_cells())
+    shot = stock.whole(backdrop, f"What the {cells} cell{f' of {name}' if name else ''} sees of an image", marks)
+    return GridBlock(name, field, shot, tuple(legend))
 
 
 def _prototype_image(model: PixPNet, size: tuple[int, int]) -> UInt8[np.ndarray, "height width 3"]:
     """The first training image that there is a picture of, or grey."""
-    name = picture_name(0, len(model.prototypes))
+    name = picture_name(0, model.num_prototypes)
     return training_pixels(None, None, None if model.pictures is None else model.pictures / f"{name}.jpg", size)
 
 

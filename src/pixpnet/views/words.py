@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pixpnet.explanation.record import ClassExplanation, Proof, Sight, Term
+from pixpnet.explanation.record import ClassExplanation, Explanation, Proof, Sight, Term
+from pixpnet.explanation.text import score_text
 
 CLAIM = (
     "The similarity of a cell depends on the pixels of its region and on nothing else. "
@@ -23,19 +24,21 @@ class Listing:
     Attributes:
         shown: the first terms.
         left: how many are not shown.
-        rest: the sum of what is not shown.
+        rest: the sum of those.
+        constant: what is added for every image.
     """
 
     shown: tuple[Term, ...]
     left: int
     rest: float
+    constant: float
 
 
 def listing(explained: ClassExplanation, most: int) -> Listing:
     """At most so many terms of a class; the rest is one sum."""
     hidden = explained.terms[most:]
-    rest = explained.rest + sum(term.contribution for term in hidden)
-    return Listing(explained.terms[:most], len(hidden) + explained.rest_terms, rest)
+    rest = explained.rest - explained.constant + sum(term.contribution for term in hidden)
+    return Listing(explained.terms[:most], len(hidden) + explained.rest_terms, rest, explained.constant)
 
 
 def number(value: float) -> str:
@@ -76,10 +79,53 @@ def proof_words(proof: Proof) -> str:
     return f"held, moved {moved}" if proof.passed else f"failed, moved {moved}"
 
 
-def sight_words(sight: Sight) -> str:
+def sight_words(explanation: Explanation) -> str:
     """What the cells can see, in a sentence."""
-    if sight.everything == 1:
+    if explanation.sees_everything:
         return SEES_EVERYTHING
+    if len(explanation.sights) == 1:
+        return _seen(explanation.sight)
+    seen = (
+        f"{grid_name(explanation.sights, number)} {percent(sight.mean_fraction)} ({percent(sight.max_fraction)})"
+        for number, sight in enumerate(explanation.sights)
+    )
+    return f"What a cell sees of the image on average (at most): {', '.join(seen)}."
+
+
+def score_words(explanation: Explanation) -> str:
+    """What a score rests on beside the similarity of its cell, as a sentence; empty where it is that similarity."""
+    return "" if explanation.score_note is None else score_text(explanation.score_note)
+
+
+def grid_name(sights: Sequence[Sight], number: int) -> str:
+    """What to call a grid, where there are several: its layer, or its number.
+
+    >>> sight = Sight((14, 14), 0.15, 0.2, 0.0, "layer2")
+    >>> grid_name([sight, sight], 0), grid_name([Sight((7, 7), 0.4, 0.5, 0.0)] * 2, 1)
+    ('layer2', 'grid 2 of 2')
+    """
+    return sights[number].layer or f"grid {number + 1} of {len(sights)}"
+
+
+def grid_words(explanation: Explanation, term: Term) -> str:
+    """Which grid a term's cell is from, and what its cells see on average; empty where there is one grid."""
+    if len(explanation.sights) == 1:
+        return ""
+    return f"{grid_name(explanation.sights, term.grid)} ({percent(explanation.sight_of(term).mean_fraction)})"
+
+
+def prototype_words(term: Term, label: int) -> str:
+    """Which prototype it is, and of which class where that is not the explained one.
+
+    Args:
+        term: of the prototype.
+        label: the class that is explained.
+    """
+    owner = "" if term.label == label or not term.class_name else f" of {term.class_name}"
+    return f"prototype {term.prototype}{owner}"
+
+
+def _seen(sight: Sight) -> str:
     some = f" {percent(sight.everything)} of the cells see the whole image." if sight.everything else ""
     mean, most = percent(sight.mean_fraction), percent(sight.max_fraction)
     return f"A cell sees {mean} of the image on average, at most {most}.{some}"

@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 from pixpnet.data import DataSet
 from pixpnet.metrics.auditing.verdict import Finding, Judged, found
 from pixpnet.model.file import MODEL_FILE
-from pixpnet.recipe import KEPT_EPOCH
 from pixpnet.records import from_plain
+from pixpnet.settings import KEPT_EPOCH
 from pixpnet.training import Metrics, OpeningLine, Run, RunError
 
 

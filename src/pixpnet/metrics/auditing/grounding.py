@@ -1,7 +1,7 @@
 """Desideratum 1, "prototypes must correspond directly to image patches".
 
 The origin that a model claims for each prototype is gone back to: the training image is read again, embedded again, and
-the patch at the claimed cell must be the prototype.
+the patch at the claimed cell must be the prototype (as patches become prototypes: `Comparison.as_prototypes`).
 
 **The tolerance** is on the largest difference of any component. Embeddings come out of a sigmoid, so components lie
 between 0 and 1, and float32 kernels that add in another order (another batch size, another machine) move them by some
@@ -17,15 +17,15 @@ from math import isfinite
 import torch
 from torch import Tensor
 
-from pixpnet.box import Box
 from pixpnet.data import DataSet, Entry, Sample, preprocess
 from pixpnet.data.scan import Progress
 from pixpnet.metrics.auditing.verdict import Finding, Judged, found
-from pixpnet.model import Origin, PixPNet
+from pixpnet.model import Grid, Origin, PixPNet
 
 TOLERANCE = 1e-4
 # Of the way back to the file, in its pixels.
 _PLACE_TOLERANCE = 1e-6
+_FROM_TRAINING = "every origin is a training image of a class that may give the prototype its patch"
 _BATCH = 16
 _NAMED = 5
 
@@ -67,7 +67,7 @@ def check_grounding(
     """
     if not 0 <= tolerance < float("inf"):
         raise ValueError(f"the tolerance is a finite number from 0 up, got {tolerance}")
-    count = len(model.prototypes)
+    count = model.num_prototypes
     if model.origins is None:
         missing = found(
             "every prototype has an origin", False, "the model names none: its prototypes were not replaced by patches"
@@ -78,12 +78,13 @@ def check_grounding(
     if data is None:
         findings += [
             Finding(claim, "not checked", "the data set is not at hand")
-            for claim in ("every origin is a training image of the prototype's class", "every prototype is its patch")
+            for claim in (_FROM_TRAINING, "every prototype is its patch")
         ]
         return Grounding(count, 0, None, tolerance, tuple(sorted(regions)), tuple(findings))
-    strangers = _strangers(model.origins, data)
-    findings.append(_finding("every origin is a training image of the prototype's class", strangers, count, _in(data)))
-    compared = _compare(model, data, [o for o in model.origins if o.prototype not in strangers], progress)
+    strangers = _strangers(model, model.origins, data)
+    findings.append(_finding(_FROM_TRAINING, strangers, count, _in(data)))
+    known = [origin for origin in model.origins if origin.prototype not in strangers]
+    compared = _compare(model, data, known, progress)
     moved = dict.fromkeys(compared.misplaced, "lies elsewhere in its file")
     findings.append(_finding("every region lies where it says in the image file", moved, count, "by the same crop"))
     # `not <=`: a component that is no number is no patch.
@@ -111,19 +112,22 @@ def _in(data: DataSet) -> str:
 
 
 def _wrong_regions(model: PixPNet, origins: Sequence[Origin]) -> dict[int, str]:
-    field = model.field
-    rows, cols = field.shape[-2:]
-    wrong = {}
+    fields, wrong = model.fields, {}
     for origin in origins:
-        if not (0 <= origin.row < rows and 0 <= origin.col < cols):
+        grid = model.grid_of(origin.prototype)
+        rows, cols = fields[grid.number].shape[-2:]
+        if origin.grid != grid.number:
+            wrong[origin.prototype] = f"names a cell of grid {origin.grid} and looks at grid {grid.number}"
+        elif not (0 <= origin.row < rows and 0 <= origin.col < cols):
             wrong[origin.prototype] = f"names cell ({origin.row}, {origin.col}) of {rows} x {cols}"
-        elif set(origin.boxes) != {Box(*box) for box in field.boxes(origin.row, origin.col)}:
+        elif set(origin.boxes) != set(grid.comparison.region((origin.row, origin.col), fields[grid.number])):
             wrong[origin.prototype] = "claims other pixels than its cell sees"
     return wrong
 
 
-def _strangers(origins: Sequence[Origin], data: DataSet) -> dict[int, str]:
-    """Origins that are no training images of their class, or whose picture is also in a split that is held out."""
+def _strangers(model: PixPNet, origins: Sequence[Origin], data: DataSet) -> dict[int, str]:
+    """Origins that no training image may be, or whose picture is also in a split that is held out."""
+    sources = model.ownership.sources().cpu()
     train = {entry.id: entry for entry in data.train}
     held_out = {entry.id for entry in data.val}
     copies = {entry.digest: f"{entry.id} of the validation split" for entry in data.val if entry.digest is not None}
@@ -134,7 +138,7 @@ def _strangers(origins: Sequence[Origin], data: DataSet) -> dict[int, str]:
             wrong[origin.prototype] = f"comes from {origin.image} of the validation split"
         elif origin.image not in train:
             wrong[origin.prototype] = f"comes from {origin.image}, which is neither in train nor in validation"
-        elif train[origin.image].label != origin.label:
+        elif not sources[label := train[origin.image].label, origin.prototype] or label != origin.label:
             wrong[origin.prototype] = f"comes from {origin.image} of another class"
         elif (copy := copies.get(train[origin.image].digest or "no digest")) is not None:
             wrong[origin.prototype] = f"comes from {origin.image}, a copy of {copy}"
@@ -160,27 +164,36 @@ def _compare(model: PixPNet, data: DataSet, origins: Sequence[Origin], progress:
     misplaced: list[int] = []
     outside: list[int] = []
     images = list(by_image)
-    rows, cols = model.prototypes.shape[-2:]
     for start in range(0, len(images), _BATCH):
         some = images[start : start + _BATCH]
         samples = [_sample(model, data, entries[image]) for image in some]
         with torch.no_grad(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
             pixels = torch.stack([sample.image.as_subclass(Tensor) for sample in samples])
-            embeddings = model.embed(pixels.to(model.prototypes)).float()
-        for image, sample, cells in zip(some, samples, embeddings, strict=True):
+            embeddings = [cells.float() for cells in model.embed(pixels.to(model.device, model.dtype))]
+        for number, (image, sample) in enumerate(zip(some, samples, strict=True)):
             way = sample.to_source.flatten()
             for origin in by_image[image]:
                 if not (way - torch.tensor(origin.to_source, dtype=way.dtype)).abs().max() <= _PLACE_TOLERANCE:
                     misplaced.append(origin.prototype)
-                patch = cells[:, max(0, origin.row) :, max(0, origin.col) :][:, :rows, :cols]
-                prototype = model.prototypes[origin.prototype].detach()
-                if min(origin.row, origin.col) < 0 or patch.shape != prototype.shape:
+                difference = _difference(model.grid_of(origin.prototype), origin, embeddings, number)
+                if difference is None:
                     outside.append(origin.prototype)
                 else:
-                    differences[origin.prototype] = float((patch - prototype).abs().max())
+                    differences[origin.prototype] = difference
         if progress is not None:
             progress(start + len(some), len(images))
     return _Compared(len(images), differences, tuple(misplaced), tuple(outside))
+
+
+def _difference(grid: Grid, origin: Origin, embeddings: Sequence[Tensor], image: int) -> float | None:
+    """The largest difference of a component of a prototype to its patch; None where there is no such patch."""
+    rows, cols = grid.comparison.kernel
+    cells = embeddings[grid.number][image]
+    patch = cells[:, max(0, origin.row) :, max(0, origin.col) :][:, :rows, :cols]
+    prototype = grid.comparison.prototypes[origin.prototype - grid.first].detach()
+    if min(origin.row, origin.col) < 0 or patch.shape != prototype.shape:
+        return None
+    return float((grid.comparison.as_prototypes(patch[None])[0] - prototype).abs().max())
 
 
 def _sample(model: PixPNet, data: DataSet, entry: Entry) -> Sample:

@@ -8,7 +8,7 @@ feathers between two points counts as background.
 from collections.abc import Sequence
 from typing import Literal
 
-from pixpnet.metrics.bootstrap import bootstrap_mean
+from pixpnet.metrics.bootstrap import class_clusters, defined_mean
 from pixpnet.metrics.health.patches import Patch
 from pixpnet.metrics.health.record import Background
 
@@ -33,15 +33,15 @@ def background(patches: Sequence[Patch], count: int, seed: int = 0, least: float
         seed: of the interval, which draws whole classes again.
         least: share of a region's pixels that must show the object.
     """
-    judged = [(patch, on_background(patch, least)) for patch in patches]
-    known = [(patch, verdict) for patch, verdict in judged if verdict is not None]
-    shares = [(patch.label, patch.object_share) for patch in patches if patch.object_share is not None]
+    classes = class_clusters([patch.label for patch in patches])
+    verdicts = [on_background(patch, least) for patch in patches]
+    known = [(patch, verdict) for patch, verdict in zip(patches, verdicts, strict=True) if verdict is not None]
     known_by: Literal["masks", "keypoints", "nothing"] = "nothing"
     if known:
         known_by = "masks" if known[0][0].masks else "keypoints"
     return Background(
-        share=bootstrap_mean([float(verdict) for _, verdict in known], [patch.label for patch, _ in known], seed),
-        object_share=bootstrap_mean([share for _, share in shares], [label for label, _ in shares], seed),
+        share=defined_mean([None if each is None else float(each) for each in verdicts], classes, seed).estimate,
+        object_share=defined_mean([patch.object_share for patch in patches], classes, seed).estimate,
         undefined=count - len(known),
         known_by=known_by,
         least=least,

@@ -68,7 +68,7 @@ def prototype_health(
             yield batch
             tick(len(batch))
 
-    count = len(model.prototypes)
+    count = model.num_prototypes
     found = patches(model, data_set, tick)
     return PrototypeHealth(
         count=count,

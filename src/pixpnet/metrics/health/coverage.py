@@ -1,7 +1,8 @@
 """Part coverage: which of a class's parts at least one of its prototypes stands for.
 
 A part counts when at least one of the images that the class's prototypes come from shows it, and is covered when it
-lies in the exact region of a prototype that comes from an image that shows it.
+lies in the exact region of a prototype that comes from an image that shows it. A prototype that speaks for several
+classes counts for each of them, and one without a class for none.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ def coverage(patches: Sequence[Patch], num_classes: int, seed: int = 0) -> Cover
         seed: of the interval, which draws classes again.
     """
     classes = tuple(
-        _covered([patch for patch in patches if patch.label == label], label) for label in range(num_classes)
+        _covered([patch for patch in patches if label in patch.owners], label) for label in range(num_classes)
     )
     defined = [of_class for of_class in classes if of_class.visible]
     shares = [len(of_class.covered) / len(of_class.visible) for of_class in defined]

@@ -8,6 +8,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from pixpnet.data import DataSet, Entry, preprocess
+from pixpnet.metrics.owners import owners_of
 from pixpnet.metrics.part_hits import Region, part_hits
 from pixpnet.model import Origin, PixPNet
 
@@ -18,7 +19,8 @@ class Patch:
 
     Attributes:
         prototype: its number.
-        label: its class.
+        label: the class that it is listed under; -1 for none.
+        owners: the classes that it speaks for.
         region: the exact field of its patch.
         visible: which parts its image shows.
         hit: which of them lie in the region.
@@ -28,6 +30,7 @@ class Patch:
 
     prototype: int
     label: int
+    owners: tuple[int, ...]
     region: Region
     visible: Bool[Tensor, " parts"]
     hit: Bool[Tensor, " parts"]
@@ -47,6 +50,7 @@ def patches(model: PixPNet, data_set: DataSet, tick: Callable[[], None]) -> list
         ValueError: if an image is not shown as it was when the prototype was taken from it.
     """
     found: list[Patch] = []
+    labels, owners = model.labels.tolist(), owners_of(model)
     for entry, origins in origins_by_image(model, data_set):
         sample = preprocess(data_set.reader(entry), model.preprocessing)
         for origin in origins:
@@ -56,7 +60,8 @@ def patches(model: PixPNet, data_set: DataSet, tick: Callable[[], None]) -> list
         found += [
             Patch(
                 prototype=origin.prototype,
-                label=origin.label,
+                label=labels[origin.prototype],
+                owners=owners[origin.prototype],
                 region=origin.boxes,
                 visible=hits.visible,
                 hit=hit,

@@ -48,8 +48,8 @@ class Duplicates:
     """Prototypes that say the same.
 
     Attributes:
-        within: twins of the same class.
-        across: twins of another class.
+        within: twins that share a class; of the prototypes that have one.
+        across: twins that share no class.
         tolerance: how far apart vectors that are nearly the same may be, as a share of the longer one's length.
         undefined: prototypes without an origin, which are in no share of images and regions.
     """

@@ -15,7 +15,7 @@ from pixpnet.metrics.ordering.incremental import incremental_distance_maps
 from pixpnet.metrics.ordering.plan import Plan, plan
 from pixpnet.metrics.ordering.recording import NoIncrementalRule
 from pixpnet.metrics.ordering.spacing import Spacing, stepped_curve
-from pixpnet.model import PixPNet
+from pixpnet.model import Grid, PixPNet
 
 Method = Literal["stepped", "exact"]
 
@@ -25,7 +25,7 @@ class OrderingWarning(UserWarning):
 
 
 class Curves:
-    """One way to make curves, with what it prepared for each size of images.
+    """One way to make curves, with what it prepared for each grid and size of images.
 
     Attributes:
         model: in eval mode.
@@ -36,7 +36,7 @@ class Curves:
         self.name: str = method
         self.model = model
         self._method, self._spacing = method, spacing
-        self._plans: dict[tuple[int, int], Plan | None] = {}
+        self._plans: dict[tuple[int, tuple[int, int]], Plan | None] = {}
 
     def evaluations(self, image: Float[Tensor, "3 height width"]) -> int:
         """How many evaluations a curve takes, at most."""
@@ -59,38 +59,39 @@ class Curves:
             prototype: its number.
             tick: hears how many evaluations are done.
         """
-        chosen = torch.tensor([prototype], device=image.device)
+        grid, chosen = self.model.grid_of(prototype), torch.tensor([prototype], device=image.device)
         full = partial(full_distance_maps, self.model, start, image, order, chosen)
         if self._method == "stepped":
-            return stepped_curve(lambda steps: self._similarities(full(steps), None), len(order), self._spacing)
+            return stepped_curve(lambda steps: self._similarities(grid, full(steps), None), len(order), self._spacing)
         steps = torch.arange(len(order) + 1)
-        prepared = self._plan((image.shape[1], image.shape[2]))
+        prepared = self._plan(grid, (image.shape[1], image.shape[2]))
         maps = (
             full(steps)
             if prepared is None
             else incremental_distance_maps(self.model, prepared, start, image, order, chosen)
         )
-        return Curve(steps.double() / len(order), self._similarities(maps, tick))
+        return Curve(steps.double() / len(order), self._similarities(grid, maps, tick))
 
     def _similarities(
-        self, maps: Iterator[Float[Tensor, "steps 1 rows cols"]], tick: Callable[[int], None] | None
+        self, grid: Grid, maps: Iterator[Float[Tensor, "steps 1 rows cols"]], tick: Callable[[int], None] | None
     ) -> Float64[Tensor, " points"]:
         """The similarity to the nearest patch at each step."""
-        layer, found, done = self.model.prototype_layer, [], 0
+        found, done = [], 0
         for some in maps:
-            # The nearest patch is the most similar one, as in `PrototypeLayer`.
-            found.append(layer.similarity(some.double().amin(dim=(1, 2, 3)), layer.epsilon).cpu())
+            # Similarities fall as the measure rises: the nearest patch is the most similar one.
+            found.append(grid.comparison.similarity(some.double().amin(dim=(1, 2, 3))).cpu())
             done += len(some)
             if tick is not None:
                 tick(done)
         return torch.cat(found)
 
-    def _plan(self, size: tuple[int, int]) -> Plan | None:
-        if size not in self._plans:
+    def _plan(self, grid: Grid, size: tuple[int, int]) -> Plan | None:
+        key = grid.number, size
+        if key not in self._plans:
             try:
-                self._plans[size] = plan(self.model, size)
+                self._plans[key] = plan(self.model, size, grid.number)
             except NoIncrementalRule as why:
-                self._plans[size] = None
+                self._plans[key] = None
                 self.name = f"full: {why}"
                 warnings.warn(
                     f"every step of the exact test takes a whole forward pass: {why}; method='stepped' is faster, or "
@@ -98,4 +99,4 @@ class Curves:
                     OrderingWarning,
                     stacklevel=6,
                 )
-        return self._plans[size]
+        return self._plans[key]

@@ -14,11 +14,12 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from pixpnet.metrics.ordering.full import distances_to
+from pixpnet.metrics.ordering.full import distances_to, of_one_grid
 from pixpnet.metrics.ordering.layers import Rowwise, Source
 from pixpnet.metrics.ordering.plan import Node, Plan, pixel_versions
 from pixpnet.metrics.ordering.versions import Store, Versions
 from pixpnet.model import PixPNet
+from pixpnet.parts import Comparison
 
 
 def incremental_distance_maps(
@@ -33,14 +34,18 @@ def incremental_distance_maps(
 
     Args:
         model: in eval mode.
-        plan: of this model, for images of this size.
+        plan: of this model and the grid of these prototypes, for images of this size.
         start: the image before the first step.
         image: where the pixels come from.
         order: the pixels (row by row) that are put back, one at each step, each at most once.
-        prototypes: their numbers.
+        prototypes: their numbers; all look at one grid.
+
+    Raises:
+        ValueError: if prototypes look at several grids.
     """
+    grid, chosen = of_one_grid(model, prototypes)
     with torch.no_grad():
-        walk = _Walk(model, plan, prototypes, start)
+        walk = _Walk(grid.comparison, plan, chosen, start)
         yield walk.maps(steps=1)
         pixels = image.flatten(1).T
         for block in order.split(plan.block):
@@ -52,9 +57,8 @@ def incremental_distance_maps(
 class _Walk:
     """The state of a network while pixels are put back."""
 
-    def __init__(self, model: PixPNet, plan: Plan, prototypes: Tensor, start: Tensor) -> None:
-        chosen = model.prototypes[prototypes]
-        self._model, self._chosen = model, chosen
+    def __init__(self, comparison: Comparison, plan: Plan, chosen: Tensor, start: Tensor) -> None:
+        self._comparison, self._chosen = comparison, chosen
         self._nodes = list(plan.nodes)
         embedding = self._nodes[-1]
         # A prototype of one cell is one more layer; a larger one reads whole embeddings.
@@ -112,7 +116,7 @@ class _Walk:
             return whole[number]
 
         last = tensor(len(self._nodes) - 1)
-        return last if self._by_cell else distances_to(self._model, last, self._chosen)
+        return last if self._by_cell else distances_to(self._comparison, last, self._chosen)
 
     def advance(self) -> None:
         """The end of this block is the beginning of the next one."""
@@ -122,4 +126,4 @@ class _Walk:
 
     def _distances_of_rows(self, embeddings: Float[Tensor, "cells dim"]) -> Float[Tensor, "cells protos"]:
         """Cells side by side are an embedding of one column."""
-        return distances_to(self._model, embeddings.T[None, :, :, None], self._chosen)[0, :, :, 0].T
+        return distances_to(self._comparison, embeddings.T[None, :, :, None], self._chosen)[0, :, :, 0].T

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from pixpnet.metrics.ordering.layers import Layer
 from pixpnet.metrics.ordering.recording import Operation, Recording, record
@@ -57,14 +57,19 @@ class Plan:
     block: int
 
 
-def plan(model: PixPNet, size: tuple[int, int]) -> Plan:
+def plan(model: PixPNet, size: tuple[int, int], grid: int = 0) -> Plan:
     """Prepares a model for images of one size.
+
+    Args:
+        model: in eval mode.
+        size: height and width of the images.
+        grid: the number of the grid whose embeddings are wanted.
 
     Raises:
         NoIncrementalRule: if the network has an operation that no rule is for.
     """
-    image = model.prototypes.detach().new_zeros(3, *size)
-    recording = record(nn.Sequential(model.backbone, model.add_on), image)
+    image = torch.zeros(3, *size, dtype=model.dtype, device=model.device)
+    recording = record(model.embedding(grid), image)
     return _Planner(recording, image).plan()
 
 

@@ -5,8 +5,8 @@ kept for each operation that reads the image is which earlier results it reads a
 operations are recorded as what they compute, a new value for the same memory.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -107,7 +107,8 @@ def record(network: nn.Module, image: Float[Tensor, "3 height width"]) -> Record
         number = recorder.number_of(output)
         if number is None:
             raise NoIncrementalRule("the network's output does not come from an operation that was seen")
-        recording = Recording(tuple(recorder.operations[:number]), (image.shape[0], image.shape[1], image.shape[2]))
+        shape = image.shape[0], image.shape[1], image.shape[2]
+        recording = Recording(_needed(recorder.operations[:number]), shape)
         # Another image: what Python code did with values of the first one must not be taken for what it always does.
         other = torch.randn(batch.shape, generator=torch.Generator().manual_seed(0)).to(batch)
         expected = network(other.clone())
@@ -115,6 +116,24 @@ def record(network: nn.Module, image: Float[Tensor, "3 height width"]) -> Record
     if found.shape != expected.shape or not torch.allclose(found, expected, rtol=1e-4, atol=1e-5):
         raise NoIncrementalRule("the recorded operations do not give what the network gives for another image")
     return recording
+
+
+def _needed(operations: Sequence[Operation]) -> tuple[Operation, ...]:
+    """The operations that the last one depends on; a cut at several layers runs others as well."""
+    needed = {len(operations)}
+    for number in range(len(operations), 0, -1):
+        if number in needed:
+            needed.update(operations[number - 1].inputs)
+    numbers = {number: place for place, number in enumerate(sorted(needed | {0}))}
+    return tuple(
+        replace(
+            operation,
+            arguments=_renumbered(operation.arguments, numbers),
+            inputs=tuple(numbers[n] for n in operation.inputs),
+        )
+        for number, operation in enumerate(operations, start=1)
+        if number in needed
+    )
 
 
 class _Recorder(TorchDispatchMode):
@@ -181,6 +200,14 @@ def _map_tensors(value: Any, change: Callable[[Tensor], Any]) -> Any:
     if isinstance(value, Tensor):
         return change(value)
     return [_map_tensors(each, change) for each in value] if isinstance(value, tuple | list) else value
+
+
+def _renumbered(value: Any, numbers: Mapping[int, int]) -> Any:
+    if isinstance(value, Input):
+        return Input(numbers[value.number])
+    if isinstance(value, tuple | list):
+        return type(value)(_renumbered(each, numbers) for each in value)
+    return value
 
 
 def _fill(value: Any, take: Callable[[], Tensor]) -> Any:

@@ -52,7 +52,7 @@ class PairResult:
 
     Attributes:
         sample: the sample's id.
-        label: its class, and the prototype's.
+        label: its class, one that the prototype speaks for.
         prototype: the prototype's number.
         curve: its similarity while pixels are put back.
         area: AUSC; None if the similarity does not rise.
@@ -164,7 +164,7 @@ def order_sample(
         progress: is called with how many evaluations are done, of how many for this sample.
     """
     model = curves.model
-    image = sample.image.as_subclass(Tensor).to(model.prototypes)
+    image = sample.image.as_subclass(Tensor).to(model.device, model.dtype)
     prototypes = _drawn(model.prototypes_of(sample.label), prototypes_per_sample, seed, sample.id)
     start = torch.randn(image.shape, generator=generator_for(seed, "start", sample.id)).to(image)
     given = scene(model, image, prototypes, generator_for(seed, "mapping", sample.id))

@@ -11,7 +11,9 @@ from pixpnet.metrics.suite.record import (
     Places,
     Settings,
     Table,
+    plain_table,
     read_table,
+    table_from_plain,
 )
 
 __all__ = [
@@ -29,6 +31,8 @@ __all__ = [
     "compare",
     "group_tables",
     "measure",
+    "plain_table",
     "read_table",
     "spread",
+    "table_from_plain",
 ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
 
-from pixpnet.config import RunConfig, TrainerOptions
+from pixpnet.config import RunConfig, TrainerOptions, plain_config
 from pixpnet.metrics.suite.record import Table, read_table
 from pixpnet.model.file import MODEL_FILE
 from pixpnet.records import to_plain
@@ -72,7 +72,7 @@ def group_tables(tables: Sequence[Table]) -> tuple[Group, ...]:
     """Puts runs together that differ in nothing but their seed, in the order in which they come."""
     groups: dict[str, list[Table]] = {}
     for table in tables:
-        key = json.dumps([table.data, to_plain(_without_seed(table.config)), to_plain(table.settings)])
+        key = json.dumps([table.data, plain_config(_without_seed(table.config)), to_plain(table.settings)])
         groups.setdefault(key, []).append(table)
     return tuple(Group(tuple(each)) for each in groups.values())
 

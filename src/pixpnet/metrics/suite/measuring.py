@@ -29,7 +29,16 @@ from pixpnet.metrics.stability import NOISE
 from pixpnet.metrics.suite.band import GRID, median_band, on_grid
 from pixpnet.metrics.suite.keeping import Kept
 from pixpnet.metrics.suite.placing import measure_places
-from pixpnet.metrics.suite.record import TABLE_FILE, Accuracy, ClassDraw, MappingRow, PartFigures, Settings, Table
+from pixpnet.metrics.suite.record import (
+    TABLE_FILE,
+    Accuracy,
+    ClassDraw,
+    MappingRow,
+    PartFigures,
+    Settings,
+    Table,
+    plain_table,
+)
 from pixpnet.model import PixPNet
 from pixpnet.records import from_plain, to_plain
 from pixpnet.training import Judgement, Metrics, Run, judge, open_data_of
@@ -130,8 +139,8 @@ def measure(
         config=found.config,
         settings=settings,
         accuracy=accuracy,
-        mean_field=model.field.mean_fraction_union,
-        prototypes=len(model.prototypes),
+        mean_field=model.mean_field,
+        prototypes=model.num_prototypes,
         samples=len(suite.drawn),
         part_draw=suite.part_draw if parts else None,
         window=scaled_window_side(model.preprocessing.size),
@@ -143,7 +152,7 @@ def measure(
         places=places,
     )
     with written_whole(folder / TABLE_FILE) as temporary:
-        temporary.write_text(json.dumps(to_plain(table)), encoding="utf-8")
+        temporary.write_text(json.dumps(plain_table(table)), encoding="utf-8")
     return MeasuredFolder(folder, kept.path, table)
 
 

@@ -3,12 +3,12 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
-from typing import Literal
+from typing import Any, Literal
 
-from pixpnet.config import RunConfig
+from pixpnet.config import RunConfig, config_from_plain, plain_config
 from pixpnet.mapping import MAPPINGS
 from pixpnet.metrics.answers import AnswerPlaces
 from pixpnet.metrics.bootstrap import Estimate
@@ -17,7 +17,7 @@ from pixpnet.metrics.health import PrototypeHealth
 from pixpnet.metrics.ordering import StatedError
 from pixpnet.metrics.origin_places import PrototypePlaces
 from pixpnet.metrics.purity import Purity
-from pixpnet.records import from_plain
+from pixpnet.records import from_plain, to_plain
 
 TABLE_FILE = "table.json"
 Split = Literal["test", "val"]
@@ -233,6 +233,23 @@ class Table:
     places: Places
 
 
+def plain_table(table: Table) -> dict[str, Any]:
+    """A table as plain values: in its configuration the settings of the member stand beside the run's fields."""
+    return {**to_plain(table), "config": plain_config(table.config)}
+
+
+def table_from_plain(values: object) -> Table:
+    """The table that `plain_table` gave, or an earlier version.
+
+    Raises:
+        BadRecord: if something does not fit.
+    """
+    if not isinstance(values, dict) or "config" not in values:
+        return from_plain(Table, values, "table")
+    config = config_from_plain(values["config"])
+    return replace(from_plain(Table, {**values, "config": to_plain(config)}, "table"), config=config)
+
+
 def read_table(path: Path) -> Table:
     """The table of a run, or of a folder that `measure` wrote to.
 
@@ -243,7 +260,7 @@ def read_table(path: Path) -> Table:
     if file is None:
         raise ValueError(f"{path} was not measured to its end: pixpnet measure {path}")
     try:
-        return from_plain(Table, json.loads(file.read_text(encoding="utf-8")), "table")
+        return table_from_plain(json.loads(file.read_text(encoding="utf-8")))
     except (ValueError, RecursionError) as error:
         raise ValueError(
             f"{file} is damaged or of an earlier version: {error}: measure the run again, which reuses what was kept"

@@ -1,0 +1,355 @@
+"""Which options `pixpnet train` has: those of every run, and those of the member of the family that is named.
+
+A member, a preset and configuration files may be named anywhere among the words of the command. They are looked for
+first, because the other options, and the values that `--help` shows, depend on them:
+
+    the member's numbers, or a preset of it  <  configuration files, in their order  <  options in the command
+
+A preset that comes behind a file stands above the settings of the file, and leaves it data, backbone and the like.
+"""
+
+import sys
+from argparse import SUPPRESS
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NoReturn, get_type_hints
+
+import yaml
+from jsonargparse import ArgumentParser
+from jsonargparse._actions import ActionConfigFile
+
+from pixpnet.config import RunConfig, is_own_code
+from pixpnet.family import DEFAULT, MEMBERS, Member, UnknownMember, member_named
+from pixpnet.members.former import RECIPES
+from pixpnet.records import plain_fields, to_plain
+from pixpnet.safe_yaml import load_yaml, read_yaml_text
+from pixpnet.settings import MemberSettings
+
+# Options of the command that are none of the run's.
+_OWN = ("out", "resume", "own_code")
+# Options that decide about others; each has a value.
+_FIRST = ("--member", "--preset", "--recipe", "--config", "--resume")
+# The presets that suit random weights, and weights that were learnt.
+_RANDOM, _LEARNT = "scratch", "laptop"
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A command line whose parser depends on it.
+
+    Attributes:
+        words: what is left to parse.
+        add_arguments: declares what they may be.
+    """
+
+    words: tuple[str, ...]
+    add_arguments: Callable[[ArgumentParser], None]
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declares what `train` takes where nothing is named: every option of the default member."""
+    member = member_named(DEFAULT)
+    _add_arguments(parser, member, _RANDOM, member.preset(_RANDOM), {}, ())
+
+
+def prepare(words: Sequence[str]) -> Prepared:
+    """Reads which member, preset and files are named, and declares the options that go with them.
+
+    Code that is named here with --backbone is allowed by that.
+
+    Raises:
+        SystemExit: with 2 for a name that does not exist, with 1 for a file that cannot be used; stderr says why.
+
+    >>> prepare(["--seed", "7", "--member", "protopnet", "--window-stride", "40"]).words
+    ('--seed', '7', '--window_stride', '40')
+    >>> prepare(["--backbone", "my.module:build"]).words[-1]
+    '--own_code'
+    """
+    words = [_with_underscores(word) for word in words]
+    first, rest = _split(words)
+    options = dict(first)
+    if "--resume" in options:
+        _refuse_beside_resume(words)
+        return Prepared(("--resume", options["--resume"], *rest), add_arguments)
+    first = [pair for option, value in first for pair in _renamed(option, value)]
+    presets = [number for number, (option, _) in enumerate(first) if option == "--preset"]
+    # What comes before a preset gives way to it.
+    below = presets[-1] if presets else -1
+    files = [
+        _read_file(value, gives_way=number < below)
+        for number, (option, value) in enumerate(first)
+        if option == "--config"
+    ]
+    member = _member_of(first, files)
+    try:
+        if presets:
+            preset = first[below][1]
+        else:
+            suiting = _RANDOM if _value_in(rest, "--weights", "none") == "none" else _LEARNT
+            preset = "" if files else suiting if suiting in member.presets else next(iter(member.presets))
+        settings = member.preset(preset) if preset else member.config()
+    except UnknownMember as error:
+        _refuse(str(error), 2)
+    texts = {file.name: _checked_text(file, member) for file in files}
+    configs = [word for file in files for word in ("--config", file.name)]
+    asks = [word for word in rest if word in ("--help", "-h")]
+    allowed = ["--own_code"] if is_own_code(_value_in(rest, "--backbone", "")) else []
+    return Prepared(
+        (*configs, *rest, *allowed),
+        lambda parser: _add_arguments(parser, member, preset, settings, texts, configs if asks else ()),
+    )
+
+
+def _add_arguments(
+    parser: ArgumentParser,
+    member: Member,
+    preset: str,
+    settings: MemberSettings,
+    texts: Mapping[str, str],
+    shown: Sequence[str],
+) -> None:
+    """Declares the options of a member, with the values that will be used as defaults.
+
+    Args:
+        parser: of the command.
+        member: whose options.
+        preset: that the settings are, for the help; "" for none.
+        settings: the defaults.
+        texts: configuration files by name.
+        shown: words whose values are defaults too, because they are to be shown.
+    """
+    parser.add_argument("--out", type=Path, default=None, metavar="RUN", help="a new folder for the run")
+    parser.add_argument("--resume", type=Path, default=None, metavar="RUN", help="go on with an interrupted run")
+    parser.add_argument(
+        "--member",
+        type=str,
+        default=member.name,
+        metavar="NAME",
+        help=f"which network of the family: {', '.join(MEMBERS)} (`pixpnet members` says more); the options below are "
+        "its own",
+    )
+    parser.add_argument(
+        "--preset",
+        type=str,
+        default=SUPPRESS,
+        metavar="NAME",
+        help=f"the settings to begin with, which all other options change: {', '.join(member.presets)}. By default "
+        f"{_RANDOM} for random weights and {_LEARNT} for a backbone with weights"
+        + (f" (used here: {preset})" if preset else ""),
+    )
+
+    class ConfigFile(_ConfigFile):
+        checked = texts
+
+    parser.add_argument(
+        "--config",
+        action=ConfigFile,
+        metavar="FILE",
+        help="a configuration file, such as RUN/config.yaml or what --print_config prints; what it does not say is the "
+        "member's default",
+    )
+    parser.add_argument(
+        "--own_code",
+        action="store_true",
+        help="call the code that the configuration file, or the run to go on with, names as its backbone; naming it "
+        "with --backbone in this command allows it too",
+    )
+    parser.add_class_arguments(RunConfig, skip={"member", "settings", "read_from"})
+    parser.add_class_arguments(member.config)
+    parser.set_defaults(_flat(to_plain(settings)))
+    if shown:
+        names = [field.name for field in (*plain_fields(RunConfig), *plain_fields(member.config))]
+        values = parser.parse_args(list(shown)).as_dict()
+        parser.set_defaults(_flat({name: values[name] for name in names}))
+
+
+class _ConfigFile(ActionConfigFile):
+    """Parses the text of a file that was read and checked before."""
+
+    checked: Mapping[str, str] = {}
+
+    def __call__(self, parser: Any, cfg: Any, values: Any, option_string: str | None = None) -> None:
+        # The text, so that what is parsed is what was checked; with an end that makes it no name of any file.
+        text = f"{self.checked[values]}\n#{'-' * 2**13}"
+        super().__call__(parser, cfg, text, option_string)  # type: ignore[no-untyped-call]
+        cfg[self.dest][-1] = str(values)
+
+
+# The words of the command -------------------------------------------------------------------------------------------
+
+
+def _with_underscores(word: str) -> str:
+    """An option may be written with hyphens."""
+    option, equals, value = word.partition("=")
+    if not option.startswith("--"):
+        return word
+    return f"--{option[2:].replace('-', '_')}{equals}{value}"
+
+
+def _split(words: Sequence[str]) -> tuple[list[tuple[str, str]], list[str]]:
+    """The options that decide about others, with their values, and all other words.
+
+    >>> _split(["--seed=7", "--member", "protopnet", "--config=a.yaml"])
+    ([('--member', 'protopnet'), ('--config', 'a.yaml')], ['--seed=7'])
+    """
+    first: list[tuple[str, str]] = []
+    rest: list[str] = []
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        option, equals, value = word.partition("=")
+        if option not in _FIRST or not (equals or left):
+            rest.append(word)
+        else:
+            first.append((option, value if equals else left.pop(0)))
+    return first, rest
+
+
+def _value_in(words: Sequence[str], option: str, default: str) -> str:
+    """The last value of an option in either spelling."""
+    found = default
+    for word, following in pairwise([*words, ""]):
+        name, equals, value = word.partition("=")
+        if name == option:
+            found = value if equals else following
+    return found
+
+
+def _renamed(option: str, value: str) -> list[tuple[str, str]]:
+    """Today's words for a recipe of an earlier version, with a hint; a recipe could be a file too."""
+    if option not in ("--recipe", "--config"):
+        return [(option, value)]
+    if value not in RECIPES:
+        return [("--config", value)]
+    today = RECIPES[value]
+    sys.stderr.write(f"{option} {value} is now {' '.join(today)}\n")
+    return list(zip(today[::2], today[1::2], strict=True))
+
+
+def _refuse_beside_resume(words: Sequence[str]) -> None:
+    options = [word for word in words if word.startswith("--") and not word.startswith("--resume")]
+    others = [word for word in options if word not in ("--own_code", "--help")]
+    if others:
+        _refuse(
+            f"a run goes on as it began, so --resume takes no other options, and {others[0]} came: begin a new run "
+            "with --config RUN/config.yaml and what is to change",
+            2,
+        )
+
+
+def _refuse(message: str, code: int) -> NoReturn:
+    """Ends the command with one line."""
+    sys.stderr.write(f"error: {message}\n")
+    raise SystemExit(code)
+
+
+# Configuration files ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _File:
+    """A configuration file.
+
+    Attributes:
+        name: as it was given.
+        text: what is in it.
+        values: the same, loaded.
+        gives_way: whether a preset comes behind it, and takes the place of its settings.
+    """
+
+    name: str
+    text: str
+    values: Any
+    gives_way: bool
+
+    @property
+    def member(self) -> str | None:
+        """The member that it says it configures."""
+        named = self.values.get("member") if isinstance(self.values, dict) else None
+        return None if named is None else str(named)
+
+
+def _read_file(name: str, gives_way: bool) -> _File:
+    try:
+        text = read_yaml_text(Path(name))
+        return _File(name, text, load_yaml(text), gives_way)
+    except FileNotFoundError:
+        _refuse(f"there is no configuration file {name}; settings under a name are presets: --preset NAME", 2)
+    except yaml.YAMLError as error:
+        _refuse(f"{name} is damaged: {error}", 1)
+    except (OSError, ValueError) as error:
+        _refuse(str(error), 1)
+
+
+def _member_of(first: Sequence[tuple[str, str]], files: Sequence[_File]) -> Member:
+    """The member that the command names, or else the last file; without any, the default."""
+    named = list(dict.fromkeys(value for option, value in first if option == "--member"))
+    if len(named) > 1:
+        _refuse(f"a run trains one member of the family, and {len(named)} came: {', '.join(named)}", 2)
+    in_files = [(file, file.member) for file in files if file.member is not None and not file.gives_way]
+    name = next(iter(named), None) or next((name for _, name in reversed(in_files)), None)
+    name = name or next((file.member for file in reversed(files) if file.member is not None), DEFAULT)
+    try:
+        member = member_named(name)
+    except UnknownMember as error:
+        where = next((file.name for file in files if file.member == name and name not in named), None)
+        _refuse(f"{where}: {error}" if where else str(error), 1 if where else 2)
+    for file, other in in_files:
+        if other != name:
+            _refuse(
+                f"{file.name} configures {other}, and the run is to train {name}: name a preset behind the file "
+                f"(--config {file.name} --preset NAME) to take only data, backbone and the like from it",
+                2,
+            )
+    return member
+
+
+def _checked_text(file: _File, member: Member) -> str:
+    """A configuration file that holds options and nothing else: no other files, no classes, no permissions.
+
+    jsonargparse would import a class that a file names (`class_path`), and read files that a file names.
+    """
+    values, text = file.values, file.text
+    if isinstance(values, dict):
+        if values.get("own_code"):
+            _refuse(f"{file.name} cannot allow code: allow it in the command, --own_code, if you trust the file", 1)
+        # What `--print_config` prints of the command itself.
+        values = {name: value for name, value in values.items() if name not in _OWN}
+        if file.gives_way:
+            settings = {field.name for name in MEMBERS for field in plain_fields(member_named(name).config)}
+            values = {name: value for name, value in values.items() if name not in {*settings, "member"}}
+            text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
+    try:
+        _refuse_foreign((RunConfig, member.config), values, file.name)
+    except ValueError as error:
+        unsaid = file.member is None and member.name != DEFAULT
+        _refuse(f"{error} (a file that names no member configures {DEFAULT})" if unsaid else str(error), 1)
+    return text
+
+
+def _refuse_foreign(records: Sequence[Any], values: object, where: str) -> None:
+    kinds = {name: kind for record in records for name, kind in get_type_hints(record).items()}
+    names = [field.name for record in records for field in plain_fields(record)]
+    if not isinstance(values, dict):
+        raise ValueError(f"{where}: expected options such as {', '.join(names[:3])}, got {str(values)[:100]!r}")
+    for name, value in values.items():
+        if name not in names:
+            raise ValueError(f"{where}: there is no option {str(name)[:100]!r}; there are {', '.join(names)}")
+        if is_dataclass(kinds[name]):
+            _refuse_foreign((kinds[name],), value, f"{where}: {name}")
+        elif isinstance(value, dict):
+            raise ValueError(f"{where}: {name} has no options of its own")
+
+
+def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """Nested options under the names that they have on the command line.
+
+    >>> _flat({"optimisation": {"epochs": 3}, "frame": None})
+    {'optimisation.epochs': 3, 'frame': None}
+    """
+    flat: dict[str, Any] = {}
+    for name, value in values.items():
+        flat |= _flat(value, f"{before}{name}.") if isinstance(value, Mapping) else {f"{before}{name}": value}
+    return flat

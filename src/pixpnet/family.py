@@ -1,0 +1,108 @@
+"""The family: which members there are, and the record by which the rest of the package knows one.
+
+A member is one file in `pixpnet.members` that ends in ``MEMBER = Member(...)``, and one line in `MEMBERS`. The table
+holds the names of modules, not the modules, so that the command line can list the family without importing torch; and
+nothing below `members/` imports a member.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from pixpnet.settings import MemberSettings
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from pixpnet.model import PixPNet
+    from pixpnet.parts import Parts
+    from pixpnet.training.groups import Group
+    from pixpnet.training.stages import Stage
+
+DEFAULT = "pixpnet"
+# Of a wrong name that is repeated in a message.
+_LONGEST = 100
+MEMBERS: Mapping[str, str] = {
+    "pixpnet": "pixpnet.members.pixpnet",
+    "protopnet": "pixpnet.members.protopnet",
+    "tesnet": "pixpnet.members.tesnet",
+    "protopool": "pixpnet.members.protopool",
+}
+
+
+class UnknownMember(LookupError):
+    """A name that no member, or no preset of a member, has; the message lists those that there are."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """One network of the family: its numbers, what it is made of, and how it is trained.
+
+    Attributes:
+        name: on the command line and in files.
+        title: as its paper writes it.
+        summary: one sentence.
+        config: its configuration (`MemberSettings`), whose defaults are its paper's numbers.
+        architecture: the part of the configuration that a model file repeats, a frozen dataclass.
+        presets: configurations under names: `paper`, and what suits small budgets (`members.budgets`).
+        parts: makes add-ons, comparisons, ownership and decision, from (architecture, channels of each grid, number of
+            classes).
+        groups: parameters that share a learning rate, from (network, configuration, extras); names are its own.
+        stages: what is learnt in which epochs, from the configuration.
+        extras: modules that help in training and are in no model file, from (network, configuration).
+    """
+
+    name: str
+    title: str
+    summary: str
+    config: type[Any]
+    architecture: type[Any]
+    presets: Mapping[str, Any]
+    parts: "Callable[[Any, tuple[int, ...], int], Parts]"
+    groups: "Callable[[PixPNet, Any, Mapping[str, nn.Module]], Mapping[str, Group]]"
+    stages: "Callable[[Any], tuple[Stage, ...]]"
+    extras: "Callable[[PixPNet, Any], Mapping[str, nn.Module]]"
+
+    def preset(self, name: str) -> MemberSettings:
+        """A configuration by its name.
+
+        Raises:
+            UnknownMember: if the member has no such preset.
+        """
+        try:
+            preset: MemberSettings = self.presets[name]
+        except KeyError as error:
+            raise UnknownMember(f"{self.name} has no preset {_choice(name, self.presets)}") from error
+        return preset
+
+
+@cache
+def member_named(name: str) -> Member:
+    """A member of the family.
+
+    Raises:
+        UnknownMember: if there is none of that name.
+
+    >>> member_named("pixpnet").title
+    'PixPNet'
+    """
+    try:
+        module = MEMBERS[name]
+    except KeyError as error:
+        raise UnknownMember(f"the family has no member {_choice(name, MEMBERS)}") from error
+    found: Member = import_module(module).MEMBER
+    return found
+
+
+def _choice(name: str, known: Iterable[str]) -> str:
+    """A wrong name with those that there are, the nearest first.
+
+    >>> _choice("labtop", ["paper", "laptop"])
+    "'labtop': did you mean laptop? There are paper, laptop"
+    """
+    names = list(known)
+    near = get_close_matches(name[:_LONGEST], names, n=1, cutoff=0.5)
+    return f"{name[:_LONGEST]!r}: {f'did you mean {near[0]}? There are' if near else 'there are'} {', '.join(names)}"

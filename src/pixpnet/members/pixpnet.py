@@ -1,0 +1,253 @@
+"""PixPNet (the paper): cells that see parts, cosine distances, a class sum, prototypes that are training patches.
+
+The defaults are the paper's (Sec. 4, App. E); where the paper leaves something open or another choice is offered, the
+option says so. Presets:
+
+| preset | for |
+|---|---|
+| `paper` | the paper's budget: 20 epochs of 16 views |
+| `laptop` | a few hundred images and a backbone with weights, minutes to an hour |
+| `scratch` | the small backbone and thousands of small pictures, from random weights |
+| `frozen` | a backbone with good weights that stays as it is, best on windows: minutes, then seconds for another seed |
+| `tail` | the same, and the last stage before the cut learns too |
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from pixpnet.family import Member
+from pixpnet.members import budgets
+from pixpnet.records import ADDED_LATER, refuse_above
+from pixpnet.settings import Frame, Optimisation, Replacement, not_negative, positive
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from pixpnet.model import PixPNet
+    from pixpnet.parts import Decision, Parts
+    from pixpnet.training.groups import Group
+    from pixpnet.training.stages import Stage
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """What stands behind the backbone.
+
+    Attributes:
+        dim: length of an embedding, D
+        prototypes_per_class: P / C
+        prototype_rows: height of a prototype in cells
+        prototype_cols: width of a prototype in cells
+        distance: how far a patch is from a prototype
+        similarity: log(1 / (d + eps) + 1), or the original log((d + 1) / (d + eps))
+        epsilon: keeps the similarity finite at distance 0
+        head: how scores become logits. class_sum adds the scores of a class; linear learns a weight for each
+            score and class; frozen keeps its first weights; own_class learns one weight for each prototype
+        own_weight: first weight of a prototype for its own class, where the head has weights
+        other_weight: first weight of a prototype for other classes, where the head has weights
+        add_on: first weights of the convolution before the sigmoid: xavier (App. K), or kaiming as in ProtoPNet
+        cells: what the add-on gets: plain is what the backbone gives (the paper); normalised shifts and scales the
+            channels of each cell to mean 0 and variance 1, by that cell alone (not in the paper)
+        pooling: which cell speaks for a prototype. max is its nearest one (the paper); distinct gives each prototype
+            of a class a cell of its own, the nearest pair first, so that ten reasons are ten places (not in the paper)
+        separation: with distinct pooling, how many steps the cells of a class are apart where the image has room
+        channel_dropout: share of the backbone's channels that are left out of each cell while learning (not in the
+            paper)
+    """
+
+    dim: int = 192
+    prototypes_per_class: int = 10
+    prototype_rows: int = 1
+    prototype_cols: int = 1
+    distance: Literal["cosine", "squared_l2"] = "cosine"
+    similarity: Literal["reformulated", "original"] = "reformulated"
+    epsilon: float = 1e-6
+    head: Literal["class_sum", "linear", "frozen", "own_class"] = "class_sum"
+    own_weight: float = 1.0
+    other_weight: float = -0.5
+    add_on: Literal["xavier", "kaiming"] = "xavier"
+    cells: Literal["plain", "normalised"] = field(default="plain", metadata=ADDED_LATER)
+    pooling: Literal["max", "distinct"] = field(default="max", metadata=ADDED_LATER)
+    separation: int = field(default=1, metadata=ADDED_LATER)
+    channel_dropout: float = field(default=0.0, metadata=ADDED_LATER)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.channel_dropout < 1:
+            raise ValueError(f"channel_dropout is at least 0 and below 1, got {self.channel_dropout}")
+        positive(self, "dim", "prototypes_per_class", "prototype_rows", "prototype_cols", "epsilon", "separation")
+        largest = {"dim": 16384, "prototypes_per_class": 10_000, "prototype_rows": 1024, "prototype_cols": 1024}
+        refuse_above(self, largest, "architecture.")
+
+
+@dataclass(frozen=True)
+class Losses:
+    """What is added to the cross-entropy (Eqs. 2-4).
+
+    Attributes:
+        cluster_weight: of the smallest distance to a prototype of the own class
+        separation_weight: of minus the smallest distance to a prototype of another class
+        off_class_l1: of the absolute weights between prototypes and other classes, where the head learns them
+        leave_one_out: compare a training image only with prototypes that were not taken from that very image. It
+            would match those by itself, whatever is learnt (not in the paper)
+    """
+
+    cluster_weight: float = 0.0
+    separation_weight: float = 0.0
+    off_class_l1: float = 0.0
+    leave_one_out: bool = False
+
+    def __post_init__(self) -> None:
+        not_negative(self, "cluster_weight", "separation_weight", "off_class_l1")
+
+
+@dataclass(frozen=True)
+class PixPNetConfig:
+    """What a PixPNet is made of and how it is trained.
+
+    Attributes:
+        architecture: what stands behind the backbone
+        losses: what is added to the cross-entropy
+        optimisation: how it learns
+        replacement: when and how prototypes become training patches
+        frame: how a picture becomes a square: crop (the paper: resized and cut out of the middle), stretch (the whole
+            picture, its aspect changed) or pad (the whole picture on black); by default what suits the data set
+
+    >>> PixPNetConfig().architecture.dim, PixPNetConfig().losses.cluster_weight
+    (192, 0.0)
+    """
+
+    architecture: Architecture = field(default_factory=Architecture)
+    losses: Losses = field(default_factory=Losses)
+    optimisation: Optimisation = field(default_factory=Optimisation)
+    replacement: Replacement = field(default_factory=lambda: Replacement(assignment="nearest_first"))
+    frame: Frame | None = field(default=None, metadata=ADDED_LATER)
+
+    def __post_init__(self) -> None:
+        if self.architecture.head in _LEARNING_HEADS and not self.replacement.head_epochs:
+            raise ValueError(
+                f"the head {self.architecture.head} learns in epochs of its own after each replacement, and there are "
+                "none: set --replacement.head_epochs (20 in ProtoPNet), or take the head class_sum or frozen"
+            )
+
+
+# Heads with weights that are learnt, in a stage of their own.
+_LEARNING_HEADS = frozenset({"linear", "own_class"})
+
+_SMALL_BUDGET_LOSSES = Losses(cluster_weight=0.8, separation_weight=0.08)
+PRESETS: Mapping[str, PixPNetConfig] = {
+    "paper": PixPNetConfig(frame="crop"),
+    # Prototypes are replaced after every epoch of the second half: the network learns with patches in place, and the
+    # last replacement, at rates near 0, moves next to nothing (docs/decisions/small-budgets.md).
+    "laptop": PixPNetConfig(
+        Architecture(cells="normalised"), _SMALL_BUDGET_LOSSES, budgets.LAPTOP, Replacement(start=6, every=1)
+    ),
+    "scratch": PixPNetConfig(
+        Architecture(dim=128, cells="normalised"), _SMALL_BUDGET_LOSSES, budgets.SCRATCH, Replacement(start=5, every=3)
+    ),
+    # Each prototype of a class has a place of its own in an image. Few images, seen again and again in the same views,
+    # would be learnt by heart: half of the channels are left out at a time (docs/decisions/windows.md).
+    "frozen": PixPNetConfig(
+        Architecture(cells="normalised", pooling="distinct", channel_dropout=0.5),
+        _SMALL_BUDGET_LOSSES,
+        budgets.FROZEN,
+        Replacement(start=8, every=1),
+        frame="stretch",
+    ),
+    "tail": PixPNetConfig(
+        Architecture(cells="normalised", pooling="distinct", channel_dropout=0.5),
+        _SMALL_BUDGET_LOSSES,
+        budgets.TAIL,
+        Replacement(start=6, every=1),
+        frame="stretch",
+    ),
+}
+
+
+def parts(how: Architecture, channels: tuple[int, ...], num_classes: int) -> "Parts":
+    """Add-on, comparison and head; prototypes of a class are shared out among the grids, as equally as can be."""
+    import torch
+
+    from pixpnet import parts as made
+
+    shares = share_out(how.prototypes_per_class, len(channels))
+    similarity = {"reformulated": made.Reformulated, "original": made.Original}[how.similarity](how.epsilon)
+    measure = {"cosine": made.Cosine, "squared_l2": made.SquaredL2}[how.distance]()
+    add_ons, comparisons, labels = [], [], []
+    for count, own in zip(channels, shares, strict=True):
+        add_ons.append(made.build_add_on(count, how.dim, how.add_on, how.cells, how.channel_dropout))
+        pooling = made.Distinct(own, how.separation) if how.pooling == "distinct" else made.Nearest()
+        # The embeddings come out of a sigmoid, so this is where prototypes live.
+        prototypes = torch.rand(own * num_classes, how.dim, how.prototype_rows, how.prototype_cols)
+        comparisons.append(made.Comparison(prototypes, measure, similarity, pooling))
+        labels.append(torch.arange(num_classes).repeat_interleave(own))
+    ownership = made.OneClassEach(torch.cat(labels), num_classes)
+    decisions: dict[str, Callable[[], Decision]] = {
+        "class_sum": lambda: made.ClassSum(ownership),
+        "linear": lambda: made.Linear(ownership, how.own_weight, how.other_weight, learns=True),
+        "frozen": lambda: made.Linear(ownership, how.own_weight, how.other_weight, learns=False),
+        "own_class": lambda: made.OwnClass(ownership, how.own_weight),
+    }
+    return made.Parts(tuple(add_ons), tuple(comparisons), ownership, decisions[how.head]())
+
+
+def share_out(prototypes: int, grids: int) -> tuple[int, ...]:
+    """How many of a class's prototypes look at each grid; the first grids get what is left over.
+
+    Raises:
+        ValueError: if there are fewer prototypes than grids.
+
+    >>> share_out(10, 3)
+    (4, 3, 3)
+    """
+    if prototypes < grids:
+        raise ValueError(
+            f"{prototypes} prototypes of a class cannot look at {grids} grids: take more "
+            "(--architecture.prototypes_per_class), or fewer layers (--at)"
+        )
+    return tuple(prototypes // grids + (number < prototypes % grids) for number in range(grids))
+
+
+def stages(how: PixPNetConfig) -> "tuple[Stage, ...]":
+    """The usual ones, with the paper's loss."""
+    from pixpnet.parts.losses import LossTerm, cluster, off_class_l1, separation
+    from pixpnet.training.steps import leave_one_out_step, plain_step
+    from pixpnet.training.usual import CROSS_ENTROPY, usual_stages
+
+    terms = [
+        CROSS_ENTROPY,
+        LossTerm("cluster", how.losses.cluster_weight, cluster),
+        LossTerm("separation", how.losses.separation_weight, separation),
+    ]
+    if how.losses.off_class_l1 and how.architecture.head in ("linear", "frozen"):
+        terms.append(LossTerm("off_class_l1", how.losses.off_class_l1, off_class_l1))
+    step = leave_one_out_step if how.losses.leave_one_out else plain_step
+    return usual_stages(how.optimisation, how.replacement, terms, how.architecture.head in _LEARNING_HEADS, step)
+
+
+def groups(model: "PixPNet", how: PixPNetConfig, extras: "Mapping[str, nn.Module]") -> "Mapping[str, Group]":
+    """The usual ones."""
+    from pixpnet.training.groups import usual_groups
+
+    return usual_groups(model, how.optimisation, extras)
+
+
+def extras(model: "PixPNet", how: PixPNetConfig) -> "Mapping[str, nn.Module]":
+    """The classifier of the pretraining."""
+    from pixpnet.training.steps import POOLED, pooled_classifier
+
+    return {POOLED: pooled_classifier(model)}
+
+
+MEMBER = Member(
+    name="pixpnet",
+    title="PixPNet",
+    summary="cells that see parts, cosine distances, a class sum of ten scores; prototypes are training patches",
+    config=PixPNetConfig,
+    architecture=Architecture,
+    presets=PRESETS,
+    parts=parts,
+    groups=groups,
+    stages=stages,
+    extras=extras,
+)

@@ -1,0 +1,211 @@
+"""TesNet: prototypes are directions, those of a class span a subspace, and patches are projected onto them.
+
+The defaults are those of the published implementation: embeddings of 64 dimensions, ten prototypes of length 1 for each
+class; a score is the largest projection of a patch (patches keep their length, so it is not bounded by 1); a linear
+head learns after replacement. Cluster and separation losses pull on cosines. Two more losses keep the prototypes of a
+class at right angles and the subspaces of classes apart.
+
+Where the published settings leave something open, or ours depart from them:
+
+- Prototypes are scaled to length 1 after every step in which they learn. Published: after steps of the head alone too,
+  where that changes no answer; here they stay the very patches that they became.
+- One replacement after epoch 10, and another at the end, because the model that a run keeps has patches as prototypes;
+  20 epochs of the head behind each. A patch is chosen by its projection, not by the angle.
+- With several grids, the prototypes of each grid have subspaces of their own, and the losses of the grids are added.
+- As for ProtoPNet: the model is chosen on a validation split, the backbone keeps its batch statistics where it does not
+  learn, rates fall after five whole epochs, and cluster and separation do not saturate.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+from pixpnet.family import Member
+from pixpnet.members import budgets
+from pixpnet.members.pixpnet import share_out
+from pixpnet.records import refuse_above
+from pixpnet.settings import Frame, Optimisation, Replacement, not_negative, positive
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from pixpnet.model import PixPNet
+    from pixpnet.parts import Parts
+    from pixpnet.training.groups import Group
+    from pixpnet.training.stages import Stage
+
+
+@dataclass(frozen=True)
+class TesNetArchitecture:
+    """What stands behind the backbone.
+
+    Attributes:
+        dim: length of an embedding
+        prototypes_per_class: how many prototypes each class has
+        own_weight: first weight of a prototype for its own class
+        other_weight: first weight of a prototype for other classes
+        cells: what the add-on gets: plain is what the backbone gives (published); normalised shifts and scales the
+            channels of each cell to mean 0 and variance 1, by that cell alone
+        channel_dropout: share of the backbone's channels that are left out of each cell while learning
+    """
+
+    dim: int = 64
+    prototypes_per_class: int = 10
+    own_weight: float = 1.0
+    other_weight: float = -0.5
+    cells: Literal["plain", "normalised"] = "plain"
+    channel_dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.channel_dropout < 1:
+            raise ValueError(f"channel_dropout is at least 0 and below 1, got {self.channel_dropout}")
+        positive(self, "dim", "prototypes_per_class")
+        # The subspaces of classes are compared as matrices of dim x dim.
+        refuse_above(self, {"dim": 1024, "prototypes_per_class": 10_000}, "architecture.")
+
+
+@dataclass(frozen=True)
+class TesNetLosses:
+    """What is added to the cross-entropy.
+
+    Attributes:
+        cluster_weight: of minus the largest cosine of a patch to a prototype of the own class
+        separation_weight: of the largest cosine of a patch to a prototype of another class
+        off_class_l1: of the absolute weights between prototypes and other classes
+        orthonormality: of how far the prototypes of a class are from right angles, in all
+        subspace_separation: of minus the distances between the subspaces of classes, in all
+    """
+
+    cluster_weight: float = 0.8
+    separation_weight: float = 0.08
+    off_class_l1: float = 1e-4
+    orthonormality: float = 1e-4
+    subspace_separation: float = 1e-7
+
+    def __post_init__(self) -> None:
+        not_negative(
+            self, "cluster_weight", "separation_weight", "off_class_l1", "orthonormality", "subspace_separation"
+        )
+
+
+@dataclass(frozen=True)
+class TesNetConfig:
+    """What a TesNet is made of and how it is trained.
+
+    Attributes:
+        architecture: what stands behind the backbone
+        losses: what is added to the cross-entropy
+        optimisation: how it learns
+        replacement: when and how prototypes become training patches
+        frame: how a picture becomes a square: crop, stretch or pad; by default what suits the data set
+    """
+
+    architecture: TesNetArchitecture = field(default_factory=TesNetArchitecture)
+    losses: TesNetLosses = field(default_factory=TesNetLosses)
+    optimisation: Optimisation = field(default_factory=lambda: Optimisation(epochs=20, batch_size=80, schedule="steps"))
+    replacement: Replacement = field(
+        default_factory=lambda: Replacement(
+            start=10, every=10, unique="none", assignment="nearest_first", head_epochs=20
+        )
+    )
+    frame: Frame | None = None
+
+    def __post_init__(self) -> None:
+        if not self.replacement.head_epochs:
+            raise ValueError(
+                "the head learns in epochs of its own after each replacement, and there are none: set "
+                "--replacement.head_epochs (20 in TesNet)"
+            )
+
+
+def _small(optimisation: Optimisation, start: int, frame: Frame | None = None) -> TesNetConfig:
+    """Two replacements, each followed by a few epochs of the head."""
+    rounds = Replacement(start, optimisation.epochs - start, unique="none", assignment="nearest_first", head_epochs=4)
+    return TesNetConfig(
+        TesNetArchitecture(cells="normalised"), optimisation=optimisation, replacement=rounds, frame=frame
+    )
+
+
+PRESETS: Mapping[str, TesNetConfig] = {
+    "paper": TesNetConfig(frame="crop"),
+    "laptop": _small(budgets.LAPTOP, 8),
+    "scratch": _small(budgets.SCRATCH, 8),
+    "frozen": _small(budgets.FROZEN, 12, "stretch"),
+    "tail": _small(budgets.TAIL, 8, "stretch"),
+}
+
+
+def parts(architecture: TesNetArchitecture, channels: tuple[int, ...], num_classes: int) -> "Parts":
+    """The regular add-on, projections onto prototypes of length 1, and a linear head."""
+    import torch
+
+    from pixpnet import parts as made
+
+    add_ons, comparisons, labels = [], [], []
+    for count, own in zip(channels, share_out(architecture.prototypes_per_class, len(channels)), strict=True):
+        add_ons.append(
+            made.build_add_on(count, architecture.dim, "kaiming", architecture.cells, architecture.channel_dropout)
+        )
+        # Published: of any length until the first step of the optimizer.
+        prototypes = torch.rand(own * num_classes, architecture.dim, 1, 1)
+        comparisons.append(made.UnitPrototypes(prototypes, made.Projection(), made.Negated(), made.Nearest()))
+        labels.append(torch.arange(num_classes).repeat_interleave(own))
+    ownership = made.OneClassEach(torch.cat(labels), num_classes)
+    head = made.Linear(ownership, architecture.own_weight, architecture.other_weight, learns=True)
+    return made.Parts(tuple(add_ons), tuple(comparisons), ownership, head)
+
+
+def stages(config: TesNetConfig) -> "tuple[Stage, ...]":
+    """Warm-up, joint, and the head alone after each replacement; learnt prototypes have length 1."""
+    from pixpnet.parts.losses import LossTerm, cluster, off_class_l1, separation
+    from pixpnet.parts.subspaces import orthonormality, subspace_separation
+    from pixpnet.training.actions import keep_in_shape
+    from pixpnet.training.usual import CROSS_ENTROPY, usual_stages
+
+    losses = config.losses
+    terms = [
+        CROSS_ENTROPY,
+        LossTerm("cluster", losses.cluster_weight, cluster),
+        LossTerm("separation", losses.separation_weight, separation),
+        LossTerm("off_class_l1", losses.off_class_l1, off_class_l1),
+        LossTerm("orthonormality", losses.orthonormality, orthonormality),
+        LossTerm("subspace_separation", losses.subspace_separation, subspace_separation),
+    ]
+    usual = usual_stages(config.optimisation, config.replacement, terms, head_learns=True)
+    in_shape = (keep_in_shape,)
+    return tuple(
+        # Patches of any length that an earlier stage left are scaled before anything is learnt from them.
+        replace(stage, each_step=in_shape, before_epoch=in_shape if number else ())
+        if "prototypes" in stage.learns
+        else stage
+        for number, stage in enumerate(usual)
+    )
+
+
+def groups(model: "PixPNet", config: TesNetConfig, extras: "Mapping[str, nn.Module]") -> "Mapping[str, Group]":
+    """The usual ones, without weight decay on the head."""
+    from pixpnet.training.groups import usual_groups
+
+    usual = usual_groups(model, config.optimisation, extras)
+    return {**usual, "head": replace(usual["head"], weight_decay=0.0)}
+
+
+def extras(model: "PixPNet", config: TesNetConfig) -> "Mapping[str, nn.Module]":
+    """The classifier of the pretraining, where there is one."""
+    from pixpnet.training.steps import POOLED, pooled_classifier
+
+    return {POOLED: pooled_classifier(model)} if config.optimisation.pretraining_epochs else {}
+
+
+MEMBER = Member(
+    name="tesnet",
+    title="TesNet",
+    summary="patches are projected onto ten directions a class, which span a subspace of its own; a linear head",
+    config=TesNetConfig,
+    architecture=TesNetArchitecture,
+    presets=PRESETS,
+    parts=parts,
+    groups=groups,
+    stages=stages,
+    extras=extras,
+)

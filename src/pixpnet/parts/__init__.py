@@ -1,0 +1,63 @@
+"""What networks of the family are made of: comparison, ownership, decision, loss terms. Each answers for itself."""
+
+from pixpnet.parts.add_on import NormalisedCells, build_add_on, with_prepared_cells
+from pixpnet.parts.assembly import Parts
+from pixpnet.parts.comparison import Comparison, GridMatches
+from pixpnet.parts.decisions import (
+    ClassSum,
+    Decision,
+    ExplanationSize,
+    Linear,
+    LinearDecision,
+    NoReasons,
+    OwnClass,
+    Sum,
+)
+from pixpnet.parts.losses import LossParts, LossTerm, Step, loss_of
+from pixpnet.parts.matches import Matches
+from pixpnet.parts.measures import Cosine, Measure, Projection, SquaredL2
+from pixpnet.parts.ownership import OneClassEach, Ownership
+from pixpnet.parts.pooling import Distinct, Focal, Nearest, Pooled, Pooling
+from pixpnet.parts.similarities import Negated, Original, Reformulated, Similarity
+from pixpnet.parts.slots import SlotDecision, SlotOwnership
+from pixpnet.parts.subspaces import UnitPrototypes
+
+__all__ = [
+    "ClassSum",
+    "Comparison",
+    "Cosine",
+    "Decision",
+    "Distinct",
+    "ExplanationSize",
+    "Focal",
+    "GridMatches",
+    "Linear",
+    "LinearDecision",
+    "LossParts",
+    "LossTerm",
+    "Matches",
+    "Measure",
+    "Nearest",
+    "Negated",
+    "NoReasons",
+    "NormalisedCells",
+    "OneClassEach",
+    "Original",
+    "OwnClass",
+    "Ownership",
+    "Parts",
+    "Pooled",
+    "Pooling",
+    "Projection",
+    "Reformulated",
+    "Similarity",
+    "SlotDecision",
+    "SlotOwnership",
+    "SquaredL2",
+    "Step",
+    "Sum",
+    "UnitPrototypes",
+    "build_add_on",
+    "loss_of",
+    "with_prepared_cells",
+]

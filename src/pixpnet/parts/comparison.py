@@ -1,0 +1,150 @@
+"""The comparison g (Eq. 1) of the cells of one grid with prototypes: measure, similarity and pooling under one roof.
+
+image cells --measure--> maps --pooling--> a cell for each prototype --similarity--> scores
+
+Everything that other rooms need to know about a comparison it says itself: what a match sees, how relevance is handed
+on to channels, how much rounding a proof allows, what the least and largest similarity is.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from pixpnet.box import Box
+from pixpnet.fields import Field
+from pixpnet.parts.measures import Measure, Patches
+from pixpnet.parts.pooling import Pooled, Pooling
+from pixpnet.parts.similarities import Similarity
+
+# Rounding that a proof allows, in units in the last place of what the measure is computed from.
+_UNITS_IN_THE_LAST_PLACE = 16
+
+
+@dataclass(frozen=True)
+class GridMatches:
+    """How the cells of one grid compare with its prototypes; tensors only.
+
+    Attributes:
+        scores: what the decision gets.
+        distances: the measure at the cell that speaks for each prototype.
+        cells: the number of that cell, row by row.
+        distance_maps: the measure at every cell; a patch of several cells is named by its top left one.
+        background: the mean of the measure over all cells, where the pooling compares with it; else None.
+    """
+
+    scores: Float[Tensor, "batch protos"]
+    distances: Float[Tensor, "batch protos"]
+    cells: Int64[Tensor, "batch protos"]
+    distance_maps: Float[Tensor, "batch protos rows cols"]
+    background: Float[Tensor, "batch protos"] | None = None
+
+
+class Comparison(nn.Module):
+    """Prototypes as parameters, and their comparison with the cells of a grid.
+
+    >>> from pixpnet.parts import Cosine, Nearest, Reformulated
+    >>> comparison = Comparison(torch.rand(2, 3, 1, 1), Cosine(), Reformulated(1e-6), Nearest())
+    >>> matches = comparison(torch.rand(1, 3, 4, 5))
+    >>> tuple(matches.scores.shape), tuple(matches.distance_maps.shape)
+    ((1, 2), (1, 2, 4, 5))
+    """
+
+    def __init__(
+        self,
+        prototypes: Float[Tensor, "protos dim kernel_rows kernel_cols"],
+        measure: Measure,
+        similarity: Similarity,
+        pooling: Pooling,
+    ) -> None:
+        super().__init__()
+        self.prototypes = nn.Parameter(prototypes)
+        self.measure = measure
+        self.similarity = similarity
+        self.pooling = pooling
+
+    def forward(self, embeddings: Float[Tensor, "batch dim rows cols"]) -> GridMatches:
+        """Compares every patch with every prototype, in float32 or better whatever the precision around it."""
+        maps = self.distance_maps(embeddings)
+        # Similarities fall with the distance: the similarity of the smallest distance is the largest one.
+        pooled = self.pooling(maps)
+        scores = self.pooling.scores(pooled, maps, self.similarity)
+        return GridMatches(scores, pooled.distances, pooled.cells, maps, pooled.background)
+
+    def distance_maps(
+        self, embeddings: Float[Tensor, "batch dim rows cols"]
+    ) -> Float[Tensor, "batch protos positions_down positions_across"]:
+        """The measure between every patch and every prototype.
+
+        Raises:
+            ValueError: if a prototype does not fit into the embeddings.
+        """
+        kernel, cells = self.kernel, embeddings.shape[-2:]
+        if kernel[0] > cells[0] or kernel[1] > cells[1]:
+            raise ValueError(
+                f"prototypes of {kernel[0]} x {kernel[1]} cells do not fit into embeddings of {cells[0]} x {cells[1]}: "
+                "use larger images, a cut with more cells, or smaller prototypes"
+            )
+        with torch.autocast(embeddings.device.type, enabled=False):
+            exact = torch.promote_types(embeddings.dtype, torch.float32)
+            return self.measure.maps(embeddings.to(exact), self.prototypes.to(exact))
+
+    def pool(self, maps: Float[Tensor, "batch protos rows cols"]) -> Pooled:
+        """Which patch speaks for each prototype, and how far it is."""
+        return self.pooling(maps)
+
+    def loss_distances(
+        self, embeddings: Float[Tensor, "batch dim rows cols"], matches: GridMatches
+    ) -> Float[Tensor, "batch protos"]:
+        """What cluster and separation losses pull on: here the measure at the cells that speak."""
+        return matches.distances
+
+    @property
+    def kernel(self) -> tuple[int, int]:
+        """Rows and columns of a prototype in cells."""
+        return self.prototypes.shape[-2], self.prototypes.shape[-1]
+
+    def field_of(self, cells: Field) -> Field:
+        """What each patch that is compared with a prototype sees, from what each cell sees."""
+        return cells.window(*self.kernel)
+
+    def region(self, cell: tuple[int, int], field: Field) -> tuple[Box, ...]:
+        """The only way from a match to pixels: what the patch at this cell sees, as disjoint boxes.
+
+        Args:
+            cell: row and column of the patch (of its top left cell).
+            field: of patches (`field_of`).
+        """
+        return tuple(Box(*box) for box in field.boxes(*cell))
+
+    def as_prototypes(self, patches: Float[Tensor, "*some kernel_rows kernel_cols"]) -> Tensor:
+        """What embedded patches become when they take the places of prototypes: here they stay as they are."""
+        return patches
+
+    def shares(self, patches: Patches, prototypes: Patches) -> Patches:
+        """What part each channel of each patch has in the similarity to its prototype."""
+        return self.measure.shares(patches, prototypes, self.similarity)
+
+    def tolerance(self) -> float:
+        """How far rounding may move the measure at one cell, in float32."""
+        eps = torch.finfo(torch.float32).eps
+        return _UNITS_IN_THE_LAST_PLACE * eps * self.measure.magnitude(self.prototypes[0].numel())
+
+    def bounds(self) -> tuple[float, float]:
+        """The least and the largest possible similarity of a cell."""
+        ends = torch.tensor(self.measure.range(self.prototypes[0].numel()), dtype=torch.float64)
+        high, low = self.similarity(ends).tolist()
+        return low, high
+
+    def comparable(self) -> Float[Tensor, "protos numbers"]:
+        """Prototypes as vectors that are equal where the measure cannot tell them apart."""
+        return self.measure.comparable(self.prototypes.detach().flatten(1).double())
+
+    def after_step(self) -> None:
+        """What must hold after every step of an optimizer: here nothing."""
+
+    def extra_repr(self) -> str:
+        """What is printed of it."""
+        protos, dim, rows, cols = self.prototypes.shape
+        return f"{protos} prototypes of {rows} x {cols} cells, dim {dim}"

@@ -1,0 +1,241 @@
+"""Decisions: from scores to logits (Sec. 4, "Simplified Classification Head"), and the reasons for each logit.
+
+A decision says how it reasons (`reasons`), how much of that a person must read (`size`), and whether that is what
+desideratum 3 asks for (`form`). Whoever explains, audits or measures asks the decision, never which one it is.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from pixpnet.parts.matches import Matches
+from pixpnet.parts.ownership import Ownership
+
+# Logits of every image without each of these.
+_PROTOTYPES_AT_ONCE = 64
+
+
+class NoReasons(ValueError):
+    """A decision cannot say why a class gets its logit; the message says why not."""
+
+
+class ExplanationSize(NamedTuple):
+    """How many elements (scores, and weights they are multiplied with) explain one logit, as the paper counts them.
+
+    What is counted are the connections of the decision, as in the paper's Table 1, not the weights that training left
+    at 0. On CUB-200-2011 (P = 2000, C = 200): 20 and 4000 for a fully connected head, 10 and 10 for the class sum.
+    """
+
+    positive: int
+    both: int
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Reasons that are addends: a logit is `constant` and the sum of `weights` times scores.
+
+    Attributes:
+        weights: for each class that was asked for, of each prototype; exactly 0 where they are not connected.
+        constant: for each class that was asked for.
+    """
+
+    weights: Float[Tensor, "labels protos"]
+    constant: Float[Tensor, " labels"]
+
+    def logits(self, scores: Float[Tensor, " protos"]) -> Float[Tensor, " labels"]:
+        """What the reasons come to, in double precision: the logits, if they are true."""
+        return self.constant.double() + self.weights.double() @ scores.double()
+
+    def magnitude(self, scores: Float[Tensor, " protos"]) -> Float[Tensor, " labels"]:
+        """The sum of the absolute values of what is added up, of which rounding is a share."""
+        return self.constant.double().abs() + self.weights.double().abs() @ scores.double().abs()
+
+
+class Decision(nn.Module, ABC):
+    """From scores to logits."""
+
+    def forward(self, matches: Matches) -> Float[Tensor, "batch classes"]:
+        """The logits of images; a decision that learns from more than scores reads it here."""
+        return self.logits(matches.scores)
+
+    @abstractmethod
+    def logits(self, scores: Float[Tensor, "batch protos"]) -> Float[Tensor, "batch classes"]:
+        """The logits of scores, as a trained network answers."""
+
+    @abstractmethod
+    def reasons(self, scores: Float[Tensor, " protos"], labels: Sequence[int]) -> Sum:
+        """Why these classes get their logits.
+
+        Raises:
+            NoReasons: if they cannot be told; an audit then says that desideratum 3 fails.
+        """
+
+    @abstractmethod
+    def decides(self, scores: Float[Tensor, "batch protos"]) -> Bool[Tensor, "batch protos"]:
+        """Whether the answer to an image would be another one if a prototype did not exist."""
+
+    @abstractmethod
+    def uses(self, least: float) -> Bool[Tensor, " protos"]:
+        """Which prototypes count for some class with a weight above `least`."""
+
+    @abstractmethod
+    def size(self) -> ExplanationSize:
+        """How many elements a person must read to follow one logit."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """A short name, for files."""
+
+    @property
+    @abstractmethod
+    def form(self) -> str:
+        """What it does, in words."""
+
+    @property
+    @abstractmethod
+    def own_only(self) -> bool:
+        """Whether a class is connected with its own prototypes only, so that all reasons can be listed."""
+
+    def off_class(self) -> Float[Tensor, " connections"]:
+        """The weights that it learns between prototypes and classes that they do not speak for."""
+        return next(self.parameters(), torch.zeros(0)).new_zeros(0)
+
+
+class LinearDecision(Decision):
+    """A decision whose logits are weighted sums of scores."""
+
+    @abstractmethod
+    def weights(self) -> Float[Tensor, "classes protos"]:
+        """What each score is multiplied with for each class; exactly 0 where they are not connected."""
+
+    def reasons(self, scores: Float[Tensor, " protos"], labels: Sequence[int]) -> Sum:
+        """See `Decision`."""
+        weights = self.weights()[list(labels)]
+        return Sum(weights, weights.new_zeros(len(weights)))
+
+    def decides(self, scores: Float[Tensor, "batch protos"]) -> Bool[Tensor, "batch protos"]:
+        """Takes each prototype's addends away from all logits, without any forward pass; of equals the first wins."""
+        weights, exact = self.weights().detach().double(), scores.double()
+        logits = exact @ weights.T
+        answers = logits.argmax(dim=1, keepdim=True)
+        changed = [
+            (logits[:, None] - exact[:, some, None] * weights.T[some]).argmax(dim=2) != answers
+            for some in torch.arange(exact.shape[1], device=scores.device).split(_PROTOTYPES_AT_ONCE)
+        ]
+        return torch.cat(changed, dim=1)
+
+    def uses(self, least: float) -> Bool[Tensor, " protos"]:
+        """See `Decision`."""
+        return (self.weights().detach() > least).any(dim=0)
+
+
+class ClassSum(LinearDecision):
+    """The logit of a class is the sum of the scores of its prototypes; nothing is learnt.
+
+    >>> from pixpnet.parts.ownership import OneClassEach
+    >>> decision = ClassSum(OneClassEach(torch.tensor([0, 0, 1]), 2))
+    >>> decision.logits(torch.tensor([[1.0, 2.0, 4.0]])).tolist()
+    [[3.0, 4.0]]
+    """
+
+    name = "class_sum"
+    form = "a class's logit is the sum of the scores of its own prototypes"
+    own_only = True
+    labels: Tensor
+
+    def __init__(self, ownership: Ownership) -> None:
+        super().__init__()
+        self.num_classes, self.num_prototypes = ownership.mask().shape
+        self.register_buffer("labels", ownership.labels.clone(), persistent=False)
+
+    def logits(self, scores: Float[Tensor, "batch protos"]) -> Float[Tensor, "batch classes"]:
+        """See `Decision`."""
+        return scores.new_zeros(len(scores), self.num_classes).index_add(1, self.labels, scores)
+
+    def weights(self) -> Float[Tensor, "classes protos"]:
+        """1 for a class's own prototypes, 0 for the others."""
+        return (torch.arange(self.num_classes, device=self.labels.device)[:, None] == self.labels).float()
+
+    def size(self) -> ExplanationSize:
+        """Own scores only, and no weights: P / C and P / C."""
+        own = self.num_prototypes // self.num_classes
+        return ExplanationSize(own, own)
+
+
+class Linear(LinearDecision):
+    """A weight for each class and prototype: at first `own_weight` within a class and `other_weight` across."""
+
+    own_only = False
+    own: Tensor
+
+    def __init__(self, ownership: Ownership, own_weight: float, other_weight: float, learns: bool) -> None:
+        super().__init__()
+        mask = ownership.mask()
+        self.learns = learns
+        self.register_buffer("own", mask, persistent=False)
+        self.weight = nn.Parameter(torch.where(mask, float(own_weight), float(other_weight)), requires_grad=learns)
+
+    @property
+    def name(self) -> str:
+        """Learnt or not."""
+        return "linear" if self.learns else "frozen"
+
+    @property
+    def form(self) -> str:
+        """See `Decision`."""
+        kind = "a weighted sum" if self.learns else "a weighted sum, with fixed weights,"
+        return f"a class's logit is {kind} of the scores of all prototypes"
+
+    def logits(self, scores: Float[Tensor, "batch protos"]) -> Float[Tensor, "batch classes"]:
+        """See `Decision`."""
+        return F.linear(scores, self.weight.to(scores.dtype))
+
+    def weights(self) -> Float[Tensor, "classes protos"]:
+        """The learnt weights."""
+        return self.weight
+
+    def off_class(self) -> Float[Tensor, " connections"]:
+        """See `Decision`."""
+        return self.weight[~self.own]
+
+    def size(self) -> ExplanationSize:
+        """A score and a weight for each own prototype, 2 P / C; the others count against the class, 2 P."""
+        classes, prototypes = self.weight.shape
+        return ExplanationSize(2 * (prototypes // classes), 2 * (prototypes // classes) * classes)
+
+
+class OwnClass(LinearDecision):
+    """One weight for each prototype; no connection to other classes."""
+
+    name = "own_class"
+    form = "a class's logit is a weighted sum of the scores of its own prototypes"
+    own_only = True
+    labels: Tensor
+
+    def __init__(self, ownership: Ownership, own_weight: float) -> None:
+        super().__init__()
+        self.num_classes, count = ownership.mask().shape
+        self.register_buffer("labels", ownership.labels.clone(), persistent=False)
+        self.weight = nn.Parameter(torch.full((count,), float(own_weight)))
+
+    def logits(self, scores: Float[Tensor, "batch protos"]) -> Float[Tensor, "batch classes"]:
+        """See `Decision`."""
+        weighted = scores * self.weight.to(scores.dtype)
+        return weighted.new_zeros(len(scores), self.num_classes).index_add(1, self.labels, weighted)
+
+    def weights(self) -> Float[Tensor, "classes protos"]:
+        """The learnt weight of each prototype, for its own class."""
+        own = torch.arange(self.num_classes, device=self.labels.device)[:, None] == self.labels
+        return own * self.weight
+
+    def size(self) -> ExplanationSize:
+        """A score and a weight for each own prototype: 2 P / C and 2 P / C."""
+        own = 2 * (len(self.weight) // self.num_classes)
+        return ExplanationSize(own, own)

@@ -1,0 +1,197 @@
+"""Measures: how far every patch of an embedding is from every prototype (Sec. 2 and 4), by generalised convolution.
+
+A measure falls as patch and prototype become more alike; it need not be a distance in the mathematical sense
+(`Projection` is negative). Each measure answers for itself: how much rounding a proof must allow, how a similarity is
+shared by the channels, when two prototypes are the same.
+
+A distance between patches and prototypes is expanded so that its only large part is one convolution of the
+embeddings with the prototypes; no tensor of batch x prototypes x cells x dim ever exists. Everything is computed in
+float32 or better, also under autocast: the similarity has its pole at distance 0, where bfloat16 has three digits.
+"""
+
+from abc import ABC, abstractmethod
+from math import sqrt
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from pixpnet.parts.similarities import Similarity
+
+Patches = Float[Tensor, "protos dim kernel_rows kernel_cols"]
+# Keeps norms, and with them gradients, away from the pole of a vector of zeros; its distance to anything is 1.
+_SMALLEST_SQUARE = 1e-12
+
+
+def cosine_distances(
+    embeddings: Float[Tensor, "batch dim rows cols"], prototypes: Float[Tensor, "protos dim kernel_rows kernel_cols"]
+) -> Float[Tensor, "batch protos positions_down positions_across"]:
+    """One minus the cosine of the angle between each patch and each prototype: 0 the same direction, 1 none.
+
+    >>> one = torch.tensor([1.0, 0.0]).reshape(1, 2, 1, 1)
+    >>> two = torch.tensor([[3.0, 0.0], [0.0, 1.0]]).reshape(2, 2, 1, 1)
+    >>> cosine_distances(one, two).flatten().tolist()
+    [0.0, 1.0]
+    """
+    squares = prototypes.square().sum(dim=(1, 2, 3), keepdim=True)
+    directions = prototypes * squares.clamp_min(_SMALLEST_SQUARE).rsqrt()
+    squares = window_sums(embeddings.square().sum(dim=1, keepdim=True), prototypes)
+    if prototypes.shape[-2:] == (1, 1):
+        cosines = _convolve(embeddings * squares.clamp_min(_SMALLEST_SQUARE).rsqrt(), directions)
+    else:
+        cosines = _convolve(embeddings, directions) * squares.clamp_min(_SMALLEST_SQUARE).rsqrt()
+    return (1 - cosines).clamp_min(0)
+
+
+def squared_l2_distances(
+    embeddings: Float[Tensor, "batch dim rows cols"], prototypes: Float[Tensor, "protos dim kernel_rows kernel_cols"]
+) -> Float[Tensor, "batch protos positions_down positions_across"]:
+    """The squared Euclidean distance of each patch to each prototype.
+
+    >>> one = torch.tensor([1.0, 0.0]).reshape(1, 2, 1, 1)
+    >>> two = torch.tensor([[3.0, 0.0], [0.0, 1.0]]).reshape(2, 2, 1, 1)
+    >>> squared_l2_distances(one, two).flatten().tolist()
+    [4.0, 2.0]
+    """
+    # The distance does not change when both move, and the nearer they are to the origin, the less is cancelled.
+    centre = prototypes.detach().mean(dim=(0, 2, 3))[:, None, None]
+    embeddings, prototypes = embeddings - centre, prototypes - centre
+    patches = window_sums(embeddings.square().sum(dim=1, keepdim=True), prototypes)
+    squares = prototypes.square().sum(dim=(1, 2, 3))[:, None, None]
+    return (patches - 2 * _convolve(embeddings, prototypes) + squares).clamp_min(0)
+
+
+def projections(
+    embeddings: Float[Tensor, "batch dim rows cols"], prototypes: Float[Tensor, "protos dim kernel_rows kernel_cols"]
+) -> Float[Tensor, "batch protos positions_down positions_across"]:
+    """Minus the length of each patch's projection onto the direction of each prototype (TesNet).
+
+    Patches keep their length, so it is not bounded by 1; it is positive where they point away from the prototype.
+
+    >>> one = torch.tensor([2.0, 1.0]).reshape(1, 2, 1, 1)
+    >>> two = torch.tensor([[3.0, 0.0], [0.0, -1.0]]).reshape(2, 2, 1, 1)
+    >>> projections(one, two).flatten().tolist()
+    [-2.0, 1.0]
+    """
+    squares = prototypes.square().sum(dim=(1, 2, 3), keepdim=True)
+    return -_convolve(embeddings, prototypes * squares.clamp_min(_SMALLEST_SQUARE).rsqrt())
+
+
+class Measure(ABC):
+    """How alike a patch and a prototype are: smaller is more alike."""
+
+    @abstractmethod
+    def maps(
+        self,
+        embeddings: Float[Tensor, "batch dim rows cols"],
+        prototypes: Float[Tensor, "protos dim kernel_rows kernel_cols"],
+    ) -> Float[Tensor, "batch protos positions_down positions_across"]:
+        """The measure at every position, in the precision of what is given."""
+
+    @abstractmethod
+    def shares(self, patches: Patches, prototypes: Patches, similarity: Similarity) -> Patches:
+        """What part each channel of each patch has in the similarity to its prototype; not negative, sum 1."""
+
+    @abstractmethod
+    def magnitude(self, numbers: int) -> float:
+        """How large the numbers are that cancel in it, for vectors of so many: rounding errors are in units of that."""
+
+    @abstractmethod
+    def range(self, numbers: int) -> tuple[float, float]:
+        """The least and the largest value for vectors of so many numbers, each between 0 and 1."""
+
+    def comparable(self, vectors: Float[Tensor, "protos numbers"]) -> Float[Tensor, "protos numbers"]:
+        """Prototypes as vectors that are equal exactly where the measure cannot tell them apart."""
+        return vectors
+
+
+class Cosine(Measure):
+    """One minus the cosine; `cosine_distances`."""
+
+    def maps(self, embeddings: Tensor, prototypes: Tensor) -> Tensor:
+        """See `Measure`."""
+        return cosine_distances(embeddings, prototypes)
+
+    def shares(self, patches: Patches, prototypes: Patches, similarity: Similarity) -> Patches:
+        """The parts of the scalar product that speak for the prototype: (z_n p_n)+ over their sum."""
+        return divided(patches * prototypes)
+
+    def magnitude(self, numbers: int) -> float:
+        """Directions have length 1."""
+        return 1.0
+
+    def range(self, numbers: int) -> tuple[float, float]:
+        """Vectors without negative numbers are at most at right angles."""
+        return 0.0, 1.0
+
+    def comparable(self, vectors: Tensor) -> Tensor:
+        """Only directions count."""
+        return F.normalize(vectors)
+
+
+class Projection(Measure):
+    """Minus the projection of a patch onto a prototype's direction; `projections`."""
+
+    def maps(self, embeddings: Tensor, prototypes: Tensor) -> Tensor:
+        """See `Measure`."""
+        return projections(embeddings, prototypes)
+
+    def shares(self, patches: Patches, prototypes: Patches, similarity: Similarity) -> Patches:
+        """The parts of the scalar product that speak for the prototype: (z_n p_n)+ over their sum."""
+        return divided(patches * prototypes)
+
+    def magnitude(self, numbers: int) -> float:
+        """A scalar product with a vector of length 1: at most the length of the patch."""
+        return sqrt(numbers)
+
+    def range(self, numbers: int) -> tuple[float, float]:
+        """The longest patch along the prototype or against it: learnt prototypes may have negative numbers."""
+        return -sqrt(numbers), sqrt(numbers)
+
+    def comparable(self, vectors: Tensor) -> Tensor:
+        """Only directions count."""
+        return F.normalize(vectors)
+
+
+class SquaredL2(Measure):
+    """The squared Euclidean distance; `squared_l2_distances`."""
+
+    def maps(self, embeddings: Tensor, prototypes: Tensor) -> Tensor:
+        """See `Measure`."""
+        return squared_l2_distances(embeddings, prototypes)
+
+    def shares(self, patches: Patches, prototypes: Patches, similarity: Similarity) -> Patches:
+        """The similarity that each channel would have alone, over the sum of those."""
+        return divided(similarity((patches - prototypes).square()))
+
+    def magnitude(self, numbers: int) -> float:
+        """A sum of squares of numbers between 0 and 1."""
+        return float(numbers)
+
+    def range(self, numbers: int) -> tuple[float, float]:
+        """From the same vector to opposite corners of the unit cube."""
+        return 0.0, float(numbers)
+
+
+def divided(parts: Patches) -> Patches:
+    """Shares in proportion to what is positive; equal ones where nothing is.
+
+    >>> divided(torch.tensor([3.0, 1.0, -1.0]).reshape(1, 3, 1, 1)).flatten().tolist()
+    [0.75, 0.25, 0.0]
+    """
+    parts = parts.clamp_min(0)
+    sums = parts.sum(dim=(1, 2, 3), keepdim=True)
+    return torch.where(sums > 0, parts / sums, 1 / parts[0].numel())
+
+
+def _convolve(embeddings: Tensor, kernels: Tensor) -> Tensor:
+    # TensorFloat-32 has three digits, too few beside the pole of the similarity.
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        return F.conv2d(embeddings, kernels)
+
+
+def window_sums(values: Float[Tensor, "batch 1 rows cols"], prototypes: Tensor) -> Tensor:
+    """Sums over windows of the size of a prototype."""
+    rows, cols = prototypes.shape[-2:]
+    return values if (rows, cols) == (1, 1) else F.conv2d(values, values.new_ones(1, 1, rows, cols))

@@ -1,0 +1,69 @@
+"""Ownership: which classes a prototype speaks for, and which training images may give it its patch."""
+
+from abc import ABC, abstractmethod
+
+import torch
+from jaxtyping import Bool, Int64
+from torch import Tensor, nn
+
+NOBODY = -1
+
+
+class Ownership(nn.Module, ABC):
+    """Which classes each prototype speaks for. It is a module so that it moves with the network; it has no parameters.
+
+    Attributes:
+        labels: the class that a prototype is listed under: its own; where it has several, the first; -1 without any.
+    """
+
+    labels: Tensor
+
+    @abstractmethod
+    def mask(self) -> Bool[Tensor, "classes protos"]:
+        """Which prototypes speak for which class."""
+
+    @abstractmethod
+    def sources(self) -> Bool[Tensor, "classes protos"]:
+        """Images of which class may give a prototype its patch; each prototype has at least one."""
+
+    @abstractmethod
+    def rivals(self) -> tuple[Int64[Tensor, " some"], ...]:
+        """Groups of prototypes that may not share a patch, where replacement has such a rule."""
+
+    def of(self, label: int) -> Int64[Tensor, " some"]:
+        """The numbers of the prototypes that speak for a class."""
+        return self.mask()[label].nonzero().flatten()
+
+    def owners(self, prototype: int) -> tuple[int, ...]:
+        """The classes that a prototype speaks for."""
+        return tuple(self.mask()[:, prototype].nonzero().flatten().tolist())
+
+
+class OneClassEach(Ownership):
+    """Every prototype speaks for one class.
+
+    >>> OneClassEach(torch.tensor([0, 0, 1]), 2).mask().tolist()
+    [[True, True, False], [False, False, True]]
+    """
+
+    def __init__(self, labels: Int64[Tensor, " protos"], num_classes: int) -> None:
+        super().__init__()
+        self.num_classes = num_classes
+        self.register_buffer("labels", labels, persistent=False)
+
+    def mask(self) -> Bool[Tensor, "classes protos"]:
+        """See `Ownership`."""
+        return membership(self.labels, self.num_classes)
+
+    def sources(self) -> Bool[Tensor, "classes protos"]:
+        """Images of its own class."""
+        return self.mask()
+
+    def rivals(self) -> tuple[Int64[Tensor, " some"], ...]:
+        """Those of one class."""
+        return tuple((self.labels == label).nonzero().flatten() for label in range(self.num_classes))
+
+
+def membership(labels: Int64[Tensor, " protos"], num_classes: int) -> Bool[Tensor, "classes protos"]:
+    """Which prototypes have which label."""
+    return torch.arange(num_classes, device=labels.device)[:, None] == labels[None, :]

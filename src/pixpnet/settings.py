@@ -1,0 +1,148 @@
+"""What the configurations of all members share: how weights are learnt, and how prototypes become patches.
+
+Plain numbers and names, without torch: the command line reads them for `--help`. A member's own configuration
+(`pixpnet.members`) holds these records beside those of its own parts, with its paper's numbers as defaults.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from pixpnet.records import ADDED_LATER, refuse_above
+
+KEPT_EPOCH = (
+    "the last epoch whose validation accuracy after replacement is within one standard error of the best so far"
+)
+"""Which model a run keeps, in the words that every display of the choice uses (`training.fitting` decides it)."""
+
+Frame = Literal["crop", "stretch", "pad"]
+_MOST_EPOCHS = 100_000
+
+
+@dataclass(frozen=True)
+class Optimisation:
+    """How the weights are learnt, in stages.
+
+    Attributes:
+        epochs: of the add-on and prototypes, the warm-up included; stages of the head alone come on top
+        pretraining_epochs: before all others, in which a backbone with random weights learns to classify with a linear
+            layer on the largest value of each channel; the layer is then thrown away (not in the paper)
+        warm_up_epochs: at the start, in which the backbone does not change
+        batch_size: images in a batch, shared equally by all devices
+        views: augmented views of each image in an epoch; by default what suits the data set (16 for photographs)
+        backbone_rate: learning rate of the backbone
+        add_on_rate: learning rate of the add-on
+        prototype_rate: learning rate of the prototypes
+        head_rate: learning rate of the head, where it learns
+        weight_decay: L2, on everything but the prototypes
+        schedule: warm_cosine rises as 1 - exp(-(t + 1) / rise), t in epochs, and falls as a cosine; steps multiplies
+            by step_factor every step_epochs after the warm-up; constant does neither
+        rise: how many epochs the rise of warm_cosine takes, about
+        step_epochs: epochs between two steps
+        step_factor: what each step multiplies the rates by
+        frozen_statistics: keep the backbone in eval mode: batch statistics stay as they came with its weights
+        frozen: what of the backbone never learns, so that its features are computed once for each view and kept: all,
+            all_but_last (the last stage before the cut learns), or a layer (everything up to it). Nothing by default.
+            `views` are then those that are kept, and each epoch sees them all, and the plain image
+    """
+
+    epochs: int = 20
+    pretraining_epochs: int = 0
+    warm_up_epochs: int = 5
+    batch_size: int = 64
+    views: int | None = None
+    backbone_rate: float = 1e-4
+    add_on_rate: float = 3e-3
+    prototype_rate: float = 3e-3
+    head_rate: float = 1e-4
+    weight_decay: float = 1e-3
+    schedule: Literal["warm_cosine", "steps", "constant"] = "warm_cosine"
+    rise: float = 5.0
+    step_epochs: int = 5
+    step_factor: float = 0.1
+    frozen_statistics: bool = False
+    frozen: str = field(default="", metadata=ADDED_LATER)
+
+    def __post_init__(self) -> None:
+        positive(self, "epochs", "batch_size", "rise", "step_epochs", "step_factor")
+        epochs = dict.fromkeys(("epochs", "pretraining_epochs", "step_epochs"), _MOST_EPOCHS)
+        refuse_above(self, {**epochs, "batch_size": 65536, "views": 10_000}, "optimisation.")
+        if self.views is not None and self.views < 1:
+            raise ValueError(f"views is at least 1, got {self.views}")
+        if self.pretraining_epochs < 0:
+            raise ValueError(f"pretraining_epochs is not negative, got {self.pretraining_epochs}")
+        if not 0 <= self.warm_up_epochs <= self.epochs:
+            raise ValueError(
+                f"warm_up_epochs is between 0 and epochs ({self.epochs}), got {self.warm_up_epochs}: set it as well "
+                "(--optimisation.warm_up_epochs)"
+            )
+        not_negative(self, "backbone_rate", "add_on_rate", "prototype_rate", "head_rate", "weight_decay")
+        if self.frozen and self.pretraining_epochs:
+            raise ValueError("a frozen backbone cannot be pretrained: set --optimisation.pretraining_epochs 0")
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """When and how prototypes become patches of training images. It always happens at the end as well.
+
+    Attributes:
+        start: the first one comes after this many epochs
+        every: epochs from one to the next
+        unique: no two prototypes of a class from the same image, the same patch, or no such rule. A class with
+            too few images for its prototypes gets different patches, with too few patches the nearest ones
+        assignment: smallest_total chooses the patches of a class with the smallest sum of distances;
+            nearest_first lets the nearest pair choose first, and the next nearest patch serve duplicates (the paper)
+        head_epochs: epochs of the head alone after each replacement, where it learns
+    """
+
+    start: int = 4
+    every: int = 4
+    unique: Literal["image", "patch", "none"] = "image"
+    assignment: Literal["smallest_total", "nearest_first"] = "smallest_total"
+    head_epochs: int = 0
+
+    def __post_init__(self) -> None:
+        positive(self, "start", "every")
+        refuse_above(self, dict.fromkeys(("start", "every", "head_epochs"), _MOST_EPOCHS), "replacement.")
+        if self.head_epochs < 0:
+            raise ValueError(f"head_epochs is not negative, got {self.head_epochs}")
+
+
+@runtime_checkable
+class MemberSettings(Protocol):
+    """What every member's configuration has, whatever else is in it: a frozen dataclass of records and numbers."""
+
+    @property
+    def architecture(self) -> Any:
+        """What stands behind the backbone: a frozen dataclass of the member's own, which its model files repeat."""
+
+    @property
+    def optimisation(self) -> Optimisation:
+        """How the weights are learnt."""
+
+    @property
+    def frame(self) -> Frame | None:
+        """How a picture becomes a square (`Preprocessing.frame`); None for what suits the data set."""
+
+
+def not_negative(record: object, *names: str) -> None:
+    """Refuses numbers below 0.
+
+    Raises:
+        ValueError: with the name and what came.
+    """
+    for name in names:
+        value = getattr(record, name)
+        if not value >= 0:
+            raise ValueError(f"{name} is not negative, got {value}")
+
+
+def positive(record: object, *names: str) -> None:
+    """Refuses numbers that are not above 0.
+
+    Raises:
+        ValueError: with the name and what came.
+    """
+    for name in names:
+        value = getattr(record, name)
+        if not value > 0:
+            raise ValueError(f"{name} is above 0, got {value}")

@@ -1,0 +1,36 @@
+"""Parameters that share a learning rate."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from torch import nn
+
+from pixpnet.model import PixPNet
+from pixpnet.settings import Optimisation
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some parameters, their learning rate and their L2 weight decay; those that do not learn at all are left out."""
+
+    parameters: tuple[nn.Parameter, ...]
+    rate: float
+    weight_decay: float
+
+
+def group(parameters: Iterable[nn.Parameter], rate: float, weight_decay: float) -> Group:
+    """The parameters that learn at all, as a group."""
+    return Group(tuple(each for each in parameters if each.requires_grad), rate, weight_decay)
+
+
+def usual_groups(model: PixPNet, optim: Optimisation, extras: Mapping[str, nn.Module]) -> dict[str, Group]:
+    """Backbone, add-on, prototypes and head; every extra that learns is a group of its own, at the add-on's rate."""
+    return {
+        "backbone": group(model.backbone.parameters(), optim.backbone_rate, optim.weight_decay),
+        "add_on": group(
+            (each for grid in model.grids for each in grid.add_on.parameters()), optim.add_on_rate, optim.weight_decay
+        ),
+        "prototypes": group((grid.comparison.prototypes for grid in model.grids), optim.prototype_rate, 0.0),
+        "head": group(model.head.parameters(), optim.head_rate, optim.weight_decay),
+        **{name: group(extra.parameters(), optim.add_on_rate, optim.weight_decay) for name, extra in extras.items()},
+    }

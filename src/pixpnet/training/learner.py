@@ -1,0 +1,49 @@
+"""What steps and actions of a stage may use of the training loop, whatever runs it."""
+
+from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+
+from pixpnet.model import PixPNet
+from pixpnet.settings import Replacement
+from pixpnet.training.stages import Epoch
+
+
+@runtime_checkable
+class Learner(Protocol):
+    """A network that is being trained.
+
+    Attributes:
+        model: the network.
+        taken_from: the image that each prototype was taken from at the last replacement; empty before the first.
+    """
+
+    model: PixPNet
+    taken_from: tuple[str, ...]
+
+    @property
+    def current_epoch(self) -> int:
+        """Of the whole run, from 0."""
+
+    @property
+    def epoch(self) -> Epoch:
+        """The running epoch."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the network is."""
+
+    @property
+    def helpers(self) -> Mapping[str, nn.Module]:
+        """The member's extras (`Member.extras`)."""
+
+    def learns(self, *modules: nn.Module) -> bool:
+        """Whether any parameter of these modules learns in the running stage."""
+
+    def backbone_maps(self, images: Tensor) -> tuple[Tensor, ...]:
+        """What the backbone makes of a batch, for each grid: of images, or of features that are kept instead."""
+
+    def replace_prototypes(self, how: Replacement) -> Mapping[str, float]:
+        """Prototypes become training patches; says how far they moved."""

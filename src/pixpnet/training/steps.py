@@ -1,0 +1,56 @@
+"""Steps: from a batch to logits and matches, with gradients for what learns in the stage and for nothing else."""
+
+import torch
+from torch import Tensor, nn
+
+from pixpnet.model import PixPNet
+from pixpnet.model.network import Embeddings
+from pixpnet.parts import Matches
+from pixpnet.parts.losses import Step, leave_one_out
+from pixpnet.training.features import AnyBatch
+from pixpnet.training.learner import Learner
+
+POOLED = "pooled"
+
+
+def plain_step(learner: Learner, batch: AnyBatch) -> Step:
+    """The network's own forward pass."""
+    embeddings, matches = compare_images(learner, batch.images)
+    model = learner.model
+    return Step(model.head(matches), batch.labels, model.parts, matches, embeddings)
+
+
+def compare_images(learner: Learner, images: Tensor) -> tuple[Embeddings, Matches]:
+    """The forward pass up to the decision: for steps that decide, or mix images, in a way of their own."""
+    model = learner.model
+    grids = model.grids
+    deep = learner.learns(model.backbone)
+    with torch.set_grad_enabled(deep):
+        maps = learner.backbone_maps(images)
+    deep = deep or learner.learns(*(grid.add_on for grid in grids))
+    with torch.set_grad_enabled(deep):
+        embeddings = model.add_on_of(maps)
+    with torch.set_grad_enabled(deep or learner.learns(*(grid.comparison for grid in grids))):
+        matches = model.match(embeddings)
+    return embeddings, matches
+
+
+def leave_one_out_step(learner: Learner, batch: AnyBatch) -> Step:
+    """Each image is compared only with prototypes that were not taken from that very image."""
+    step = plain_step(learner, batch)
+    if not learner.taken_from:
+        return step
+    from_it = [[source == id_ for source in learner.taken_from] for id_ in batch.ids]
+    return leave_one_out(step, torch.tensor(from_it, device=learner.device))
+
+
+def pretraining_step(learner: Learner, batch: AnyBatch) -> Step:
+    """Plain classification by a linear layer on the largest value of each channel (of the deepest grid)."""
+    features = learner.backbone_maps(batch.images)[-1]
+    logits = learner.helpers[POOLED](features.amax(dim=(-2, -1)).float())
+    return Step(logits.float(), batch.labels, learner.model.parts)
+
+
+def pooled_classifier(model: PixPNet) -> nn.Linear:
+    """The layer that learns, and answers, during pretraining only."""
+    return nn.Linear(model.backbone.channels, model.num_classes)

@@ -1,0 +1,92 @@
+"""The usual order of stages, shared by most of the family: warm-up, joint epochs with replacements, the head alone."""
+
+from collections.abc import Sequence
+
+from pixpnet.parts.losses import LossTerm, cross_entropy
+from pixpnet.settings import Optimisation, Replacement
+from pixpnet.training.actions import Replace
+from pixpnet.training.stages import Action, Stage, StepOf, constant, schedule_of
+from pixpnet.training.steps import POOLED, plain_step, pretraining_step
+
+CROSS_ENTROPY = LossTerm("cross_entropy", 1.0, cross_entropy)
+
+
+def usual_stages(
+    optim: Optimisation,
+    replacement: Replacement,
+    losses: Sequence[LossTerm],
+    head_learns: bool = False,
+    step: StepOf = plain_step,
+    each_step: tuple[Action, ...] = (),
+) -> tuple[Stage, ...]:
+    """Pretraining (where there is any), warm-up, joint; blocks that end with a replacement; head epochs behind each.
+
+    Args:
+        optim: epochs and rates.
+        replacement: when, and how.
+        losses: of all stages but pretraining.
+        head_learns: whether there are epochs of the head alone after each replacement.
+        step: of all stages but pretraining.
+        each_step: done after every step of the optimizer.
+    """
+    head_epochs = replacement.head_epochs if head_learns else 0
+    stages: list[Stage] = []
+    if optim.pretraining_epochs:
+        # What was learnt so far is not in the prototypes, so they begin as patches; that is a start, not a result.
+        stages.append(
+            Stage(
+                "pretraining",
+                optim.pretraining_epochs,
+                frozenset({"backbone", POOLED}),
+                (CROSS_ENTROPY,),
+                pretraining_step,
+                constant,
+                trains=frozenset() if optim.frozen_statistics else None,
+                at_end=(Replace(replacement),),
+                validated=False,
+            )
+        )
+    rate = schedule_of(optim)
+    statistics_stay = frozenset({"add_on"}) if optim.frozen_statistics else None
+    begins = 0
+    for end in range(1, optim.epochs + 1):
+        replaces = end == optim.epochs or (
+            end >= replacement.start and (end - replacement.start) % replacement.every == 0
+        )
+        if not replaces and end != optim.warm_up_epochs:
+            continue
+        warm = end <= optim.warm_up_epochs
+        stages.append(
+            Stage(
+                "warm_up" if warm else "joint",
+                end - begins,
+                frozenset({"add_on", "prototypes"} if warm else {"backbone", "add_on", "prototypes"}),
+                tuple(losses),
+                step,
+                rate,
+                begins=begins,
+                trains=statistics_stay,
+                each_step=each_step,
+                at_end=(Replace(replacement),) if replaces else (),
+                selectable="end" if replaces and not head_epochs else "never",
+            )
+        )
+        begins = end
+        if replaces and head_epochs:
+            stages.append(
+                Stage(
+                    "head",
+                    head_epochs,
+                    frozenset({"head"}),
+                    tuple(losses),
+                    step,
+                    constant,
+                    begins=end,
+                    trains=frozenset(),
+                    each_step=each_step,
+                    # Prototypes stay patches, so every such epoch is a result.
+                    selectable="every epoch",
+                    keeps_patches=True,
+                )
+            )
+    return tuple(stages)

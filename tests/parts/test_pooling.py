@@ -1,0 +1,85 @@
+"""Distinct pooling against a plain search over all pairs, and its laws."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from pixpnet.parts import Distinct
+from pixpnet.parts.pooling import pool_distinct, pool_nearest
+from tests.parts.comparing import comparison_of
+
+
+def shared_out_by_hand(maps: Tensor, per_class: int, separation: int) -> list[list[int]]:
+    """For each image and class: the nearest of all pairs of a prototype and a cell that is free goes first."""
+    cols = maps.shape[-1]
+    answer = []
+    for image in maps.flatten(2).tolist():
+        chosen = [0] * len(image)
+        for first in range(0, len(image), per_class):
+            waiting, taken = set(range(first, first + per_class)), []
+            while waiting:
+                free = [cell for cell in range(len(image[0])) if cell not in taken]
+                far = [
+                    cell
+                    for cell in free
+                    if all(
+                        max(abs(cell // cols - other // cols), abs(cell % cols - other % cols)) >= separation
+                        for other in taken
+                    )
+                ]
+                _, proto, cell = min((image[proto][cell], proto, cell) for proto in waiting for cell in far or free)
+                chosen[proto] = cell
+                waiting.remove(proto)
+                taken.append(cell)
+        answer.append(chosen)
+    return answer
+
+
+@given(st.integers(0, 2**20), st.integers(1, 5), st.integers(1, 3), st.sampled_from([(3, 4), (5, 5), (1, 6)]))
+def test_the_nearest_pair_goes_first_and_takes_its_cell_away(
+    seed: int, per_class: int, separation: int, grid: tuple[int, int]
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    # Few different values, so that there are ties; prototypes of an image agree in what they like.
+    values = torch.randint(0, 12, (2, 2 * per_class, *grid), generator=generator)
+    maps = (values + torch.randint(0, 12, (2, 1, *grid), generator=generator)).float()
+    found = pool_distinct(maps, per_class, separation)
+    assert found.cells.tolist() == shared_out_by_hand(maps, per_class, separation)
+    assert torch.equal(found.distances, maps.flatten(2).gather(2, found.cells[..., None])[..., 0])
+
+
+@given(st.integers(0, 2**20))
+def test_no_two_prototypes_of_a_class_share_a_cell_and_the_nearest_keeps_its_own(seed: int) -> None:
+    maps = torch.rand(3, 20, 4, 4, generator=torch.Generator().manual_seed(seed))
+    found = pool_distinct(maps, 10)
+    for image in found.cells.unflatten(1, (2, 10)):
+        for cells in image:
+            assert len(set(cells.tolist())) == 10
+    # The smallest distance of a class, which cluster and separation losses read, is that of max pooling.
+    nearest = pool_nearest(maps).distances.unflatten(1, (2, 10)).amin(dim=-1)
+    assert torch.equal(found.distances.unflatten(1, (2, 10)).amin(dim=-1), nearest)
+
+
+def test_gradients_flow_through_the_chosen_cells_alone() -> None:
+    maps = torch.rand(2, 4, 3, 3, requires_grad=True)
+    found = pool_distinct(maps, 2)
+    found.distances.sum().backward()
+    assert maps.grad is not None
+    expected = torch.zeros(2, 4, 9).scatter(2, found.cells[..., None], 1.0)
+    assert torch.equal(maps.grad.flatten(2), expected)
+
+
+def test_fewer_cells_than_prototypes_are_refused_with_what_to_do() -> None:
+    with pytest.raises(ValueError, match=r"10 prototypes of a class .* 3 x 3 cells.*--window-stride"):
+        pool_distinct(torch.rand(1, 20, 3, 3), 10)
+
+
+def test_a_layer_with_distinct_pooling_scores_the_cells_that_it_names() -> None:
+    torch.manual_seed(0)
+    layer = comparison_of(torch.rand(6, 5, 1, 1), pooling=Distinct(per_class=3))
+    matches = layer(torch.rand(2, 5, 3, 3))
+    chosen = layer.similarity(matches.distance_maps).flatten(2).gather(2, matches.cells[..., None])[..., 0]
+    assert torch.equal(matches.scores, chosen)
+    assert all(len(set(row[:3])) == 3 and len(set(row[3:])) == 3 for row in matches.cells.tolist())

@@ -32,6 +32,7 @@ def copied(trained: Trained, tmp_path: Path) -> Run:
     path = Path(shutil.copytree(trained.path, tmp_path / "run"))
     data = shutil.copytree(trained.config.data.removeprefix("folder:"), tmp_path / "squares")
     (path / "config.yaml").write_text(config_text(replace(trained.config, data=f"folder:{data}")))
+    Run(path).manifest.settle(pictures=True)
     return Run(path)
 
 
@@ -97,6 +98,13 @@ def test_another_data_set_is_tested_on_without_the_pictures_that_the_run_learnt_
     assert found == [f"test/{name}/x.png" for name in ("blue", "green", "red")]
 
 
+def test_a_run_without_a_list_says_of_another_data_set_that_it_is_not_compared(copied: Run, tmp_path: Path) -> None:
+    (copied.path / "images.csv").unlink()
+    other = Path(shutil.copytree(folder(copied), tmp_path / "other"))
+    with pytest.warns(DataWarning, match=r"no list of its images.*pictures of other are among .* not checked"):
+        open_data_of(copied, data=f"folder:{other}")
+
+
 @pytest.fixture(scope="module")
 def pool_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run on a pool of images, of which classes of three must give one for test and one for validation."""
@@ -153,14 +161,16 @@ def test_a_damaged_list_is_refused_and_not_taken_for_none(copied: Run) -> None:
         open_data_of(copied)
 
 
-def test_images_that_came_since_do_not_hinder_or_change_a_run_that_is_resumed(trained: Trained, copied: Run) -> None:
-    (copied.path / "metrics.json").unlink()
-    noise(folder(copied) / "train" / "red" / "new.png", 7)
-    noise(folder(copied) / "val" / "red" / "new.png", 8)
+def test_images_that_came_since_do_not_hinder_or_change_a_run_that_is_resumed(tmp_path: Path) -> None:
+    data = draw_pictures(tmp_path / "squares")
+    metrics = train(small_config(data), tmp_path / "run")
+    resumed = Path(shutil.copytree(tmp_path / "run", tmp_path / "resumed"))
+    (resumed / "metrics.json").unlink()
+    noise(data / "train" / "red" / "new.png", 7)
+    noise(data / "val" / "red" / "new.png", 8)
     with pytest.warns(DataWarning, match="2 image.* are new and not in the test split: left out"):
-        assert resume(copied.path) == trained.metrics
-    (copied.path / "config.yaml").write_text(config_text(trained.config))
-    same(trained.path, copied.path)
+        assert resume(resumed) == metrics
+    same(tmp_path / "run", resumed)
 
 
 def test_drawing_the_pictures_again_elsewhere_gives_the_same_list(trained: Trained, tmp_path: Path) -> None:

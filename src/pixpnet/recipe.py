@@ -13,6 +13,8 @@ from typing import Literal
 from pixpnet.records import ADDED_LATER, refuse_above
 
 _MOST_EPOCHS = 100_000
+# Far above what learns, and far below what overflows in 32 bits.
+_LARGEST_RATE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,9 @@ class Optimisation:
                 f"warm_up_epochs is between 0 and epochs ({self.epochs}), got {self.warm_up_epochs}: set it as well "
                 "(--optimisation.warm_up_epochs)"
             )
-        _not_negative(self, "backbone_rate", "add_on_rate", "prototype_rate", "head_rate", "weight_decay")
+        rates = ("backbone_rate", "add_on_rate", "prototype_rate", "head_rate", "weight_decay")
+        _not_negative(self, *rates)
+        refuse_above(self, dict.fromkeys(rates, _LARGEST_RATE), "optimisation.")
 
 
 @dataclass(frozen=True)

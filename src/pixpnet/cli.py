@@ -7,7 +7,6 @@ import warnings
 from argparse import SUPPRESS, Action
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, TextIO
 
 from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace, get_loader, set_loader, set_parsing_settings
@@ -132,6 +131,7 @@ def build_parser(commands: Mapping[str, Command | Mapping[str, Command]] = COMMA
         "exactly the pixels that they looked at.",
         version=_version(),
         formatter_class=_Formatter,
+        allow_abbrev=False,
     )
     _add_commands(parser, commands)
     return parser
@@ -146,6 +146,8 @@ def _add_commands(parser: ArgumentParser, commands: Mapping[str, Command | Mappi
             epilog=command.examples if isinstance(command, Command) else None,
             usage=command.usage if isinstance(command, Command) else None,
             formatter_class=_Formatter,
+            # An option has one spelling, so that `train.complete` knows which words name a file, and which name code.
+            allow_abbrev=False,
         )
         group.add_subcommand(name, own, help=summary)
         if isinstance(command, Command):
@@ -176,9 +178,6 @@ def _main(words: Sequence[str]) -> int:
     if not isinstance(command, Command):
         command, args = command[args.subcommand], args[args.subcommand]
     try:
-        # So that module.path:callable finds a person's own code; last, so that nothing there hides a library.
-        if (here := str(Path.cwd())) not in sys.path:
-            sys.path.append(here)
         with warnings.catch_warnings():
             warnings.showwarning = _say_warning
             code = command.run(args)

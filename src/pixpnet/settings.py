@@ -16,6 +16,8 @@ KEPT_EPOCH = (
 
 Frame = Literal["crop", "stretch", "pad"]
 _MOST_EPOCHS = 100_000
+# Far above what learns, and far below what overflows in 32 bits.
+_LARGEST_RATE = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,9 @@ class Optimisation:
                 f"warm_up_epochs is between 0 and epochs ({self.epochs}), got {self.warm_up_epochs}: set it as well "
                 "(--optimisation.warm_up_epochs)"
             )
-        not_negative(self, "backbone_rate", "add_on_rate", "prototype_rate", "head_rate", "weight_decay")
+        rates = ("backbone_rate", "add_on_rate", "prototype_rate", "head_rate", "weight_decay")
+        not_negative(self, *rates)
+        refuse_above(self, dict.fromkeys(rates, _LARGEST_RATE), "optimisation.")
         if self.frozen and self.pretraining_epochs:
             raise ValueError("a frozen backbone cannot be pretrained: set --optimisation.pretraining_epochs 0")
 

@@ -2,14 +2,16 @@
 
 A name is a torchvision model (``resnet18``), a timm model (``timm:convnext_tiny``), the small network for small
 images (``small``, or ``small-61`` for a field of 61 pixels) or a person's own code (``my.module:build``, called
-without arguments). The paper's table of intermediate layers (App. F) calls layers by names that are not always
-module paths; ``paper_names`` translates them.
+without arguments; looked for in the current folder too). The paper's table of intermediate layers (App. F) calls
+layers by names that are not always module paths; ``paper_names`` translates them.
 """
 
 import importlib
+import sys
 import traceback
 from collections.abc import Mapping
 from difflib import get_close_matches
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -159,6 +161,9 @@ def _build_own(path: str, attribute: str) -> nn.Module:
     if not path or not attribute:
         raise UnknownModel(f"'{path}:{attribute}' should be module.path:callable, such as my.networks:build")
     name = f"{path}:{attribute}"
+    # Only now, and last: in a folder of somebody else's files, no library may find a module that it merely tries.
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.append(here)
     try:
         module = importlib.import_module(path)
     except ModuleNotFoundError as error:

@@ -82,6 +82,7 @@ def test_tables_of_the_data_check_obey_no_class_name(tmp_path: Path, capsys: pyt
         *("architecture.prototypes_per_class", "architecture.prototype_rows", "optimisation.epochs"),
         *("optimisation.batch_size", "optimisation.views", "optimisation.pretraining_epochs", "replacement.every"),
         *("replacement.head_epochs", "replacement.start", "optimisation.step_epochs"),
+        *("optimisation.backbone_rate", "optimisation.prototype_rate", "optimisation.weight_decay"),
     ],
 )
 def test_an_absurd_number_is_refused_by_the_name_of_its_option(

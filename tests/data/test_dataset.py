@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -272,6 +273,30 @@ def test_a_damaged_cache_is_made_anew(
     assert len(caches) == 1
     caches[0].write_text(content)
     assert open_data(f"folder:{jays_and_wrens}").preprocessing == first.preprocessing
+
+
+def test_two_files_of_one_size_and_time_that_change_places_are_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIXPNET_CACHE", str(tmp_path / "cache"))
+    rng = np.random.default_rng(0)
+    for name, number in product(("jay", "wren"), range(4)):
+        path = tmp_path / "pool" / name / f"{number}.ppm"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, (8, 8, 3), dtype=np.uint8)).save(path)
+        os.utime(path, (0, 0))
+
+    def digests() -> dict[str, str]:
+        listed = open_data(f"folder:{tmp_path / 'pool'}").listed
+        return {image.id: image.digest for image in listed.images}
+
+    before = digests()
+    one, two = tmp_path / "pool" / "jay" / "0.ppm", tmp_path / "pool" / "wren" / "0.ppm"
+    one.rename(tmp_path / "third.ppm")
+    two.rename(one)
+    (tmp_path / "third.ppm").rename(two)
+    swapped = {"jay/0.ppm": before["wren/0.ppm"], "wren/0.ppm": before["jay/0.ppm"]}
+    assert digests() == {**before, **swapped}
 
 
 def test_a_cache_that_cannot_be_written_is_said_and_does_no_harm(

@@ -99,6 +99,7 @@ EXACT: dict[str, Callable[[Tensor, _Layer], object]] = {
     "data = buffer, used as an index": lambda x, layer: x[:, :, assign(torch.arange(2), layer.order)],
     "data =, written afterwards": lambda x, layer: assign_then_write(x),
     "deepcopy": lambda x, layer: copy.deepcopy({"a": layer.conv(x)})["a"],
+    "array of its own, written": lambda x, layer: torch.from_numpy(np.zeros((1, *SHAPE))).clone().copy_(x.flip(3)),
     "numpy of a buffer": lambda x, layer: x[:, :, layer.order.numpy()],
     "tolist of a buffer": lambda x, layer: x[:, :, layer.order.tolist()],
     "array of a buffer": lambda x, layer: x[:, :, np.asarray(layer.order)],
@@ -157,6 +158,25 @@ def stored(x: Tensor) -> Tensor:
     return made
 
 
+def written_as_an_array(x: Tensor) -> Tensor:
+    array = np.zeros((1, *SHAPE))
+    torch.from_numpy(array).copy_(x.flip(3))
+    return torch.from_numpy(array)
+
+
+def written_behind_an_array(x: Tensor) -> Tensor:
+    made = torch.zeros(1, *SHAPE)
+    array = made.numpy()
+    made.copy_(x.flip(3))
+    return torch.from_numpy(array.copy())
+
+
+def written_to_a_buffer(x: Tensor) -> Tensor:
+    memory = bytearray(4 * x.numel())
+    torch.frombuffer(memory, dtype=torch.float32).copy_(x.flatten())
+    return torch.frombuffer(memory, dtype=torch.float32).view(x.shape)
+
+
 def set_from(x: Tensor) -> Tensor:
     return torch.empty(0).set_(x)
 
@@ -201,6 +221,11 @@ REFUSED: dict[str, tuple[str, Callable[[Tensor, _Layer], object]]] = {
     "storage copied": (r"Tensor\.untyped_storage", lambda x, layer: stored(layer.conv(x))),
     "storage()": (r"Tensor\.storage", lambda x, layer: torch.tensor(layer.conv(x).storage().tolist())),
     "data_ptr": (r"Tensor\.data_ptr", lambda x, layer: flip_unless(x.data_ptr() == layer.conv.weight.data_ptr(), x)),
+    "NumPy's memory written": (r"torch\.from_numpy", lambda x, layer: written_as_an_array(layer.conv(x))),
+    "memory of an array written": (r"Tensor\.numpy", lambda x, layer: written_behind_an_array(layer.conv(x))),
+    "memory of a buffer written": (r"torch\.frombuffer", lambda x, layer: written_to_a_buffer(layer.conv(x))),
+    "cond, caught": (r"operator \(cond\)", lambda x, layer: caught(lambda: torch.cond(x.sum() > 0, abs, abs, (x,)), x)),
+    "an operation of no result": (r"aten\._assert_async", lambda x, layer: (torch._assert_async(x.sum() > 0), x)[1]),
     "set_": (r"aten\.set_", lambda x, layer: set_from(layer.conv(x))),
     "resize_": (r"aten\.resize_", lambda x, layer: layer.conv(x).resize_(1, 2, 3, 5)),
     "numpy": (r"Tensor\.numpy", lambda x, layer: torch.from_numpy(layer.conv(x).numpy())),

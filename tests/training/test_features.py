@@ -176,7 +176,7 @@ def test_a_run_on_kept_features_is_judged_as_the_network_answers_for_images(
     found = judge(model, 3, plain_loader(data, entries, model.preprocessing, Loading(batch_size=8)))
     assert metrics.test is not None
     assert found.confusion == metrics.test.confusion
-    # Features are computed image by image and the network answers in batches; the pole of the similarity magnifies that.
+    # Features are computed image by image, the network answers in batches; the pole of the similarity magnifies that.
     assert found.loss == pytest.approx(metrics.test.loss, abs=1e-4)
     assert any(own_cache.iterdir())
 

@@ -44,7 +44,7 @@ def run(trained: Trained, tmp_path: Path) -> Path:
 def test_a_finished_run_lists_each_of_its_files_once_and_nothing_that_comes_later(trained: Trained) -> None:
     listed = json.loads((trained.path / "manifest.json").read_text())["files"]
     pictures = {f"prototypes/{number}.{ending}" for number in range(6) for ending in ("png", "jpg")}
-    assert set(listed) == {*PARTS, "images.csv", *pictures}  # both runs have the same images
+    assert set(listed) == {*PARTS, "images.csv", *pictures}
     assert all(len(digests) == 1 for digests in listed.values())
     Run(trained.path).check()
 

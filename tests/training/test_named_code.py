@@ -1,5 +1,6 @@
 """`train` calls code that this command or this caller names, and code that a file names only where that is allowed."""
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,6 +80,26 @@ def test_code_named_in_the_command_does_not_allow_other_code_named_in_the_file(
     assert (tmp_path / "named_here.imported").exists()
     assert not code.exists()
     sys.modules.pop("named_here")
+
+
+@pytest.mark.parametrize("option", ["--conf", "--rec", "--res"])
+def test_a_shortened_option_cannot_bring_a_file_whose_code_the_command_would_then_allow(
+    code: Path, config: Path, tmp_path: Path, option: str
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["train", "--backbone", "named_here:build", option, str(config), "--out", str(tmp_path / "run")])
+    assert end.value.code == 2
+    assert not code.exists()
+
+
+def test_modules_that_lie_in_the_current_folder_are_not_found_by_libraries(pictures: Path, tmp_path: Path) -> None:
+    (tmp_path / "tensorboard.py").write_text("open('tensorboard.imported', 'w')")
+    (tmp_path / "config.yaml").write_text(config_text(small_config(pictures, optimisation=ONE_EPOCH)))
+    # -P: as with the installed script, the current folder is not where modules are looked for first.
+    command = [sys.executable, "-P", "-m", "pixpnet", "train", "--config", "config.yaml", "--out", "run"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not (tmp_path / "tensorboard.imported").exists()
 
 
 @pytest.mark.parametrize(

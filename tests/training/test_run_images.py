@@ -14,7 +14,6 @@ from PIL import Image
 from pixpnet.cli import main
 from pixpnet.config import config_text
 from pixpnet.data import DataError, DataWarning, Entry
-from pixpnet.manifest import Manifest
 from pixpnet.training import Run, RunError, open_data_of, resume, train
 from tests.training.conftest import Trained
 from tests.training.material import draw_pictures, small_config
@@ -33,7 +32,7 @@ def copied(trained: Trained, tmp_path: Path) -> Run:
     path = Path(shutil.copytree(trained.path, tmp_path / "run"))
     data = shutil.copytree(trained.config.data.removeprefix("folder:"), tmp_path / "squares")
     (path / "config.yaml").write_text(config_text(replace(trained.config, data=f"folder:{data}")))
-    Manifest(path).settle(pictures=True)
+    Run(path).manifest.settle(pictures=True)
     return Run(path)
 
 
@@ -99,6 +98,13 @@ def test_another_data_set_is_tested_on_without_the_pictures_that_the_run_learnt_
     assert found == [f"test/{name}/x.png" for name in ("blue", "green", "red")]
 
 
+def test_a_run_without_a_list_says_of_another_data_set_that_it_is_not_compared(copied: Run, tmp_path: Path) -> None:
+    (copied.path / "images.csv").unlink()
+    other = Path(shutil.copytree(folder(copied), tmp_path / "other"))
+    with pytest.warns(DataWarning, match=r"no list of its images.*pictures of other are among .* not checked"):
+        open_data_of(copied, data=f"folder:{other}")
+
+
 @pytest.fixture(scope="module")
 def pool_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run on a pool of images, of which classes of three must give one for test and one for validation."""
@@ -156,15 +162,15 @@ def test_a_damaged_list_is_refused_and_not_taken_for_none(copied: Run) -> None:
 
 
 def test_images_that_came_since_do_not_hinder_or_change_a_run_that_is_resumed(tmp_path: Path) -> None:
-    data, path = draw_pictures(tmp_path / "squares"), tmp_path / "run"
-    metrics = train(small_config(data), path)
-    before = Path(shutil.copytree(path, tmp_path / "before"))
-    (path / "metrics.json").unlink()
+    data = draw_pictures(tmp_path / "squares")
+    metrics = train(small_config(data), tmp_path / "run")
+    resumed = Path(shutil.copytree(tmp_path / "run", tmp_path / "resumed"))
+    (resumed / "metrics.json").unlink()
     noise(data / "train" / "red" / "new.png", 7)
     noise(data / "val" / "red" / "new.png", 8)
     with pytest.warns(DataWarning, match="2 image.* are new and not in the test split: left out"):
-        assert resume(path) == metrics
-    same(before, path)
+        assert resume(resumed) == metrics
+    same(tmp_path / "run", resumed)
 
 
 def test_drawing_the_pictures_again_elsewhere_gives_the_same_list(trained: Trained, tmp_path: Path) -> None:

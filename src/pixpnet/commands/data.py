@@ -55,13 +55,15 @@ def check(path: str, seed: int = 0, everything: bool = False) -> int:
     """
     from pixpnet.data import DataError, DataOptions, guess_spec
     from pixpnet.data import check as examine
+    from pixpnet.data.errors import ClassNameError
 
     console = _console()
     try:
         with progress_bar(console, "reading images") as progress:
             verdict = examine(guess_spec(path), DataOptions(seed=seed), progress)
     except DataError as error:
-        return _fail(error)
+        code = _fail(error)
+        return 1 if isinstance(error, ClassNameError) else code
     _print_verdict(console, verdict, shown=None if everything else _SHOWN)
     return 0 if verdict.sound else 1
 

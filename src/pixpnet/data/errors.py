@@ -12,6 +12,10 @@ class DataError(ValueError):
     """A data set that cannot be used as it is; the message says what to do next."""
 
 
+class ClassNameError(DataError):
+    """A data set with a class that no model may have (`pixpnet.class_names`); the message says which one and why."""
+
+
 class DataWarning(UserWarning):
     """Something was left out or let through because the caller asked for that."""
 

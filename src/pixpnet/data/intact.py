@@ -10,6 +10,8 @@ That is told apart by writing other bits behind all of the data: they change the
 had to go on reading there.
 
 Progressive files are checked in that second way, scan by scan; and whether all of their coefficients have been sent.
+Files with restart markers, at which decoders find their way again, are checked in that way from marker to marker; and
+whether all of the markers are there, in their order.
 Garbage that happens to be a valid picture of the right length cannot be found by anyone.
 """
 
@@ -25,7 +27,8 @@ from pixpnet.data.errors import ImageError
 
 _SEQUENTIAL, _PROGRESSIVE = (0xC0, 0xC1), (0xC2,)
 _FRAMES = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
-_START_OF_SCAN, _END_OF_IMAGE = 0xDA, 0xD9
+_START_OF_SCAN, _END_OF_IMAGE, _RESTART_INTERVAL = 0xDA, 0xD9, 0xDD
+_FIRST_RESTART, _RESTARTS = 0xD0, 8
 # What may follow 0xFF within entropy-coded data: a stuffed zero, a fill byte, a restart. Anything else ends them.
 _GOES_ON = np.isin(np.arange(256), [0x00, 0xFF, *range(0xD0, 0xD8)])
 _STANDING_ALONE = frozenset({0x01, *range(0xD0, 0xD9)})
@@ -60,6 +63,7 @@ class _Jpeg(NamedTuple):
     sampling: dict[int, tuple[int, int]]
     scans: tuple[_Scan, ...]
     end: int
+    interval: int  # units between restart markers; 0 without these
 
     @property
     def tallest(self) -> int:
@@ -95,7 +99,9 @@ def refuse_damaged(data: bytes) -> None:
     if jpeg is None or jpeg.kind not in (*_SEQUENTIAL, *_PROGRESSIVE):
         return
     _refuse_more_pixels_than_data(jpeg)
-    if jpeg.kind in _SEQUENTIAL and len(jpeg.scans) == 1 and len(jpeg.sampling) in (1, 3):
+    if jpeg.interval and jpeg.kind in _SEQUENTIAL and len(jpeg.scans) == 1:
+        _refuse_wrong_restarts(data, jpeg)
+    elif jpeg.kind in _SEQUENTIAL and len(jpeg.scans) == 1 and len(jpeg.sampling) in (1, 3):
         filled = _filling(data, jpeg)
         if filled is not None:
             if _goes_on(filled, jpeg):
@@ -112,7 +118,7 @@ def _headers(data: bytes) -> _Jpeg | None:
     """Reads all markers up to the end of the image; None if it is no JPEG, or cut off or damaged between markers."""
     if data[:2] != b"\xff\xd8":
         return None
-    kind = frame = height = width = 0
+    kind = frame = height = width = interval = 0
     sampling: dict[int, tuple[int, int]] = {}
     scans: list[_Scan] = []
     at = 2
@@ -125,7 +131,9 @@ def _headers(data: bytes) -> _Jpeg | None:
                 at += 1
                 continue
             if marker == _END_OF_IMAGE:
-                return _Jpeg(kind, frame, height, width, sampling, tuple(scans), at) if sampling and scans else None
+                if not (sampling and scans):
+                    return None
+                return _Jpeg(kind, frame, height, width, sampling, tuple(scans), at, interval)
             if marker in _STANDING_ALONE:
                 at += 2
                 continue
@@ -135,6 +143,8 @@ def _headers(data: bytes) -> _Jpeg | None:
                 _, height, width, count = struct.unpack_from(">BHHB", data, at + 4)
                 places = range(at + 10, at + 10 + 3 * count, 3)
                 sampling = {data[k]: (data[k + 1] >> 4, data[k + 1] & 15) for k in places}
+            elif marker == _RESTART_INTERVAL:
+                (interval,) = struct.unpack_from(">H", data, at + 4)
             at += 2 + length
             if marker == _START_OF_SCAN:
                 end = _end_of_data(data, at)
@@ -164,6 +174,29 @@ def _refuse_more_pixels_than_data(jpeg: _Jpeg) -> None:
         raise ImageError(
             f"damaged: its header promises {jpeg.width} x {jpeg.height} pixels, which its {held} bytes of image data "
             "cannot hold"
+        )
+
+
+def _restarts(data: bytes, scan: _Scan) -> list[int]:
+    """Where the restart markers of a scan are."""
+    values = np.frombuffer(data, dtype=np.uint8)[scan.start : scan.end]
+    pairs = (values[:-1] == 0xFF) & (values[1:] >= _FIRST_RESTART) & (values[1:] < _FIRST_RESTART + _RESTARTS)
+    return [scan.start + int(place) for place in np.flatnonzero(pairs)]
+
+
+def _refuse_wrong_restarts(data: bytes, jpeg: _Jpeg) -> None:
+    (scan,) = jpeg.scans
+    places = _restarts(data, scan)
+    units = jpeg.unit_rows * jpeg.unit_cols
+    if len(jpeg.sampling) == 1:  # a unit is a block then, whatever the header says of its sampling
+        units = -(-jpeg.height // 8) * -(-jpeg.width // 8)
+    expected = -(-units // jpeg.interval) - 1
+    # Some encoders write one more behind the last unit.
+    in_order = all(data[place + 1] == _FIRST_RESTART + n % _RESTARTS for n, place in enumerate(places))
+    if not in_order or len(places) not in (expected, expected + 1):
+        raise ImageError(
+            f"damaged: it has {len(places)} restart markers{'' if in_order else ' out of order'}, and a picture of its "
+            f"size {expected}"
         )
 
 
@@ -222,8 +255,9 @@ def _ends_early(filled: Bool[np.ndarray, "rows cols"], jpeg: _Jpeg) -> bool:
 def _reads_behind_the_data(data: bytes, jpeg: _Jpeg) -> bool:
     pieces, at = [], 0
     for scan in jpeg.scans:
-        pieces += [data[at : scan.end], _OTHER_BITS]
-        at = scan.end
+        for end in (*(_restarts(data, scan) if jpeg.interval else ()), scan.end):
+            pieces += [data[at:end], _OTHER_BITS]
+            at = end
     longer = b"".join([*pieces, data[at : jpeg.end + 2]])
     return not np.array_equal(_decoded(data[: jpeg.end + 2]), _decoded(longer))
 

@@ -15,7 +15,7 @@ from pixpnet.data.catalogue import Catalogue
 from pixpnet.data.cub import cub_catalogue
 from pixpnet.data.dataset import DataOptions, DataSet, open_catalogue
 from pixpnet.data.drawn import birds_catalogue
-from pixpnet.data.errors import DataError, Problem
+from pixpnet.data.errors import ClassNameError, DataError, Problem
 from pixpnet.data.folder import folder_catalogue
 from pixpnet.data.imagenette import imagenette_catalogue
 from pixpnet.data.listed import ImageList
@@ -88,12 +88,13 @@ def catalogue_of(spec: DataSpec, options: DataOptions) -> Catalogue:
     """Lists a data set without looking into its images.
 
     Raises:
-        DataError: if it is none, or a class has a name that no model may have (`pixpnet.class_names`).
+        ClassNameError: if a class has a name that no model may have (`pixpnet.class_names`).
+        DataError: if it is no data set.
     """
     catalogue = _without_twins(KINDS[spec.kind](spec.path, options))
     fault = fault_of(catalogue.class_names, catalogue.class_folders)
     if fault is not None:
-        raise DataError(f"{catalogue.name}: {fault}")
+        raise ClassNameError(f"{catalogue.name}: {fault}")
     return catalogue
 
 

@@ -146,7 +146,9 @@ def _stamp(entry: Entry) -> list[int] | None:
         status = entry.path.stat()
     except OSError:
         return None  # reading it will give the reason
-    return [status.st_size, status.st_mtime_ns]
+    # With the time of the last change of its name or owner too: archives give all of their files one time, and pictures
+    # without compression have one size, so that two of them could change places.
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
 def _cache_file(catalogue: Catalogue) -> Path | None:

@@ -30,6 +30,7 @@ class Constants:
         self._computed: list[Tensor] = []  # the results of operations, as the model's code was given them
         self._borrowed: set[int] = set()  # storages that belong to the model: never to be written to
         self._lost: set[int] = set()  # storages whose values are no longer known
+        self._exposed: set[int] = set()  # storages that NumPy arrays share
 
     def __contains__(self, tensor: Tensor) -> bool:
         entry = self._made.get(id(tensor))
@@ -74,6 +75,19 @@ class Constants:
         self._values.pop(id(tensor), None)
         if id(other) in self._values:
             self._values[id(tensor)] = (tensor, self._values[id(other)][1])
+
+    def expose(self, tensor: Tensor) -> None:
+        """Takes note that the model's code has an array that shares the memory of a constant."""
+        self._exposed.add(_storage(self._values[id(tensor)][1]))
+
+    def is_exposed(self, tensor: Tensor) -> bool:
+        """Whether something besides tensors may read the memory of a constant: an array, or any other buffer."""
+        entry = self._values.get(id(tensor))
+        if entry is None:
+            return False
+        storage = entry[1].untyped_storage()
+        # Memory that torch did not allocate, as behind `torch.from_numpy`, cannot be resized by it.
+        return storage._cdata in self._exposed or not storage.resizable()
 
     def forget(self, tensor: Tensor) -> None:
         """A tensor is written to with something unknown: its values and those of its views are lost."""

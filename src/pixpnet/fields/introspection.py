@@ -14,6 +14,7 @@ from typing import Any, NoReturn, Protocol, runtime_checkable
 import numpy as np
 import torch
 from torch import Tensor
+from torch._ops import HigherOrderOperator
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -64,6 +65,8 @@ class Introspection(TorchFunctionMode):
         except UnsupportedOperation:
             raise
         except Exception as error:
+            if isinstance(func, HigherOrderOperator) and isinstance(error, NotImplementedError):
+                self.tracer.refuse(f"calls a higher-order operator ({func.name()}), which has no rule", _ADVICE)
             # A model whose code catches this and goes on would take another branch than in use.
             if "meta" not in str(error).lower():
                 raise
@@ -184,7 +187,8 @@ def _values(mode: Introspection, func: Any, args: tuple[Any, ...], kwargs: dict[
     with _disable_current_modes():
         result = func(value, *args[1:], **kwargs)
     if isinstance(result, np.ndarray):
-        # The memory may be the model's own.
+        # The memory may be the model's own, and the array does not see what is written to the tensor from now on.
+        mode.tracer.constants.expose(tensor)
         result = result.copy()
         result.setflags(write=False)
     return result

@@ -237,7 +237,8 @@ class _Tracer(TorchDispatchMode):
             result = SHORTCUTS[func](args, kwargs)
         else:
             result = func(*args, **kwargs)
-        results = [result] if isinstance(result, Tensor) else list(result)
+        # A few return nothing or a number; there is no rule for these.
+        results = [result] if isinstance(result, Tensor) else list(result) if isinstance(result, (list, tuple)) else []
         shapes = tuple(tuple(t.shape) if isinstance(t, Tensor) else () for t in results)
         call = Call(func, args, kwargs, shapes, self.space, self.read, self.constants.value, self._reach)
         if view is not None:
@@ -279,6 +280,7 @@ class _Tracer(TorchDispatchMode):
                 raise AssertionError(f"the rule for {func} gave {sources.shape} for {tuple(tensor.shape)}")
             if mutates:
                 assert sources is not None
+                self._refuse_exposed(call.args[0])
                 self.constants.forget(call.args[0])
                 self._handle(call.args[0]).write(sources, self.place)
                 self._handle(call.args[0]).memory.is_real |= is_real
@@ -313,6 +315,14 @@ class _Tracer(TorchDispatchMode):
                 seen = pixels.reduce([dim for dim in range(len(pixels.shape)) if dim != 1], keepdim=False)
                 self.constants.forget(statistic)
                 self._handle(statistic).write(Sources.union([call.read(statistic), seen]), self.place)
+
+    def _refuse_exposed(self, tensor: Tensor) -> None:
+        if self.constants.is_exposed(tensor):
+            self.refuse(
+                "writes what depends on the image into memory that is not only a tensor's (torch.from_numpy, "
+                "torch.frombuffer, Tensor.numpy), where it could be read past the operations that a trace can follow",
+                "write to a copy (.clone())",
+            )
 
     def _look_at_values(self, func: OpOverload, args: tuple[Any, ...], depends: list[Tensor]) -> Any:
         values = [self.constants.value(arg) for arg in args if isinstance(arg, Tensor)]

@@ -35,7 +35,16 @@ def open_data_of(run: Run, progress: Progress | None = None, data: str | None = 
     config, listed = run.config, run.read_images()
     if data is not None and not same_place(data, config.data):
         opened = _open(replace(config, data=data), progress, None)
-        return opened if listed is None else _without_learnt(opened, listed, run)
+        if listed is not None:
+            return _without_learnt(opened, listed, run)
+        if config.data != "birds":
+            warnings.warn(
+                f"{run.path} has no list of its images ({IMAGES_FILE}), as runs of earlier versions: whether pictures "
+                f"of {opened.name} are among those that it learnt from is not checked",
+                DataWarning,
+                stacklevel=2,
+            )
+        return opened
     opened = _own(run, config, listed, progress)
     _warn_of_changes(opened, run)
     return opened

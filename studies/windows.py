@@ -1,13 +1,22 @@
-"""Windows of several sizes, strides and depths: exact field, cost, and accuracy by cross-validation inside train.
+"""Windows of several sizes and depths, and variants of a preset: field, cost, and accuracy by cross-validation.
 
     python studies/windows.py --data cub:PATH --backbone resnet18 --at layer4 --weights WEIGHTS --out DIR
-        --settings 384:72:40:layer1 384:44:36:layer1 512:72:56:layer1
+        --settings 384:64:64:layer1 448:64:64:layer1 384:::
+        --variants - architecture.pooling=max optimisation.views=1,optimisation.epochs=32
 
-A setting is SIZE:WINDOW:STRIDE:FROM (FROM may be empty: windows of the image itself). For each the study prints the
-mean share of the image that a cell sees, what a forward pass costs in passes of the same backbone, to the same layer,
-on one image of 224 x 224 (CPU time, side by side), and the accuracy after replacement on held-out folds of the training
-images. The last epoch counts, so nothing is chosen by a fold that is judged on; the test split stays closed. Features
-are kept, so a study that was interrupted, or is asked for another fold or preset, goes on with what is there.
+A setting is SIZE:WINDOW:STRIDE:FROM. FROM may be empty (windows of the image itself), and so may WINDOW and STRIDE (no
+windows). A variant is a list of values that differ from the preset's, "-" for none. For each pair the study prints
+
+- the mean share of the image that a cell sees;
+- what a forward pass costs, in passes of the same backbone to the same layer on one image of 224 x 224 (CPU time,
+  side by side);
+- the accuracy after replacement on held-out folds of the training images, with the standard error of a share of so
+  many images, and the mean difference to the first pair over the same folds and seeds, with the standard error of
+  that mean;
+- of the prototypes, the share whose centre lies on the annotated bounding box and near an annotated part.
+
+The last epoch counts, so nothing is chosen by a fold that is evaluated on; the test split stays closed. Features are
+kept, so a study that was interrupted, or is asked for another fold or preset, goes on with what is there.
 """
 
 import argparse
@@ -15,27 +24,56 @@ import json
 import shutil
 import statistics
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import sqrt
 from pathlib import Path
+from typing import Any
 
 import torch
+import yaml
 
-from pixpnet.config import RunConfig
+from pixpnet.config import RunConfig, config_from_plain, plain_config
 from pixpnet.data.splits import folds
 from pixpnet.family import DEFAULT, MEMBERS, member_named
+from pixpnet.metrics import prototype_places
+from pixpnet.metrics.bootstrap import DefinedMean
+from pixpnet.model import PixPNet
 from pixpnet.model.build import build_backbone
+from pixpnet.records import to_plain
 from pixpnet.training import Nobody, open_run_data, train_on
-from pixpnet.windows import resolve_windows
 
 
-class LastAccuracy(Nobody):
-    """Remembers the accuracy of the last epoch, after replacement."""
+@dataclass(frozen=True)
+class FoldResult:
+    """What one fold gave.
 
-    accuracy = 0.0
+    Attributes:
+        accuracy: of the last epoch after replacement, on the images that were held out.
+        before: the same before replacement.
+        images: how many those are.
+        on_object: share of prototypes whose centre lies on the object's bounding box; None without boxes.
+        near_part: share of prototypes whose centre lies near an annotated part; None without parts.
+        field: mean share of the image that a cell sees.
+        cpu_seconds: of the fit, and of features that were not there yet.
+    """
+
+    accuracy: float
+    before: float
+    images: int
+    on_object: float | None
+    near_part: float | None
+    field: float
+    cpu_seconds: float
+
+
+class LastEpoch(Nobody):
+    """Remembers the accuracy of the last epoch."""
+
+    accuracy = before = 0.0
 
     def epoch_ended(self, line):
         """See `Watcher`."""
-        self.accuracy = line.val_accuracy_after or 0.0
+        self.accuracy, self.before = line.val_accuracy_after or 0.0, line.val_accuracy or 0.0
 
 
 def cost_in_passes(config: RunConfig, size: int, repeats: int = 5) -> float:
@@ -54,22 +92,96 @@ def cost_in_passes(config: RunConfig, size: int, repeats: int = 5) -> float:
     return statistics.median(taken["here"][1:]) / statistics.median(taken["plain"][1:])
 
 
-def cross_validated(config: RunConfig, count: int, out: Path) -> list[float]:
-    """The accuracy of each fold."""
+def cross_validated(config: RunConfig, count: int, out: Path) -> list[FoldResult]:
+    """The result of each fold. Folds are the same for every seed and setting."""
     data = open_run_data(config)
     known = (*data.train, *data.val)
-    accuracies = []
-    for number, fold in enumerate(folds(known, count, config.seed)):
-        watcher = LastAccuracy()
+    results = []
+    for number, fold in enumerate(folds(known, count, 0)):
+        watcher = LastEpoch()
         folder = out / f"fold-{number}"
         shutil.rmtree(folder, ignore_errors=True)
-        train_on(replace(data, train=fold.kept, val=fold.taken), config, folder, watcher)
-        accuracies.append(watcher.accuracy)
-    return accuracies
+        started = time.process_time()
+        of_fold = replace(data, train=fold.kept, val=fold.taken)
+        metrics = train_on(of_fold, config, folder, watcher)
+        spent = time.process_time() - started
+        places = prototype_places(PixPNet.load(folder), of_fold)
+        results.append(
+            FoldResult(
+                watcher.accuracy,
+                watcher.before,
+                len(fold.taken),
+                _mean(places.on_object),
+                _mean(places.near_part),
+                metrics.mean_field,
+                round(spent, 1),
+            )
+        )
+    return results
+
+
+def _mean(share: DefinedMean) -> float | None:
+    return None if share.estimate is None else share.estimate.mean
+
+
+def with_setting(config: RunConfig, setting: str) -> RunConfig:
+    """The configuration with the size and windows of a setting."""
+    size, window, stride, start = setting.split(":")
+    return replace(
+        config,
+        size=int(size),
+        window=float(window) if window else None,
+        window_stride=float(stride) if stride else None,
+        window_from=start,
+    )
+
+
+def with_variant(config: RunConfig, variant: str) -> RunConfig:
+    """The configuration with other values: "architecture.dim=64,frame=crop"; "-" for none."""
+    values: dict[str, Any] = plain_config(config)
+    for assignment in variant.split(",") if variant != "-" else ():
+        path, text = assignment.split("=")
+        *groups, name = path.split(".")
+        group = values
+        for part in groups:
+            group = group[part]
+        if name not in group:
+            raise SystemExit(f"there is no value {path}: see pixpnet train --help")
+        group[name] = yaml.safe_load(text)
+    return config_from_plain(values)
+
+
+def line(setting: str, variant: str, passes: float, results: list[FoldResult], first: list[FoldResult]) -> str:
+    """A row of the table."""
+    accuracy = statistics.mean(result.accuracy for result in results)
+    images = sum(result.images for result in results)
+    differences = [100 * (here.accuracy - there.accuracy) for here, there in zip(results, first, strict=True)]
+    spread = statistics.stdev(differences) / sqrt(len(differences)) if len(differences) > 1 else 0.0
+    size, window, stride, start = setting.split(":")
+    shares = [
+        statistics.mean(values) if None not in values else float("nan")
+        for values in ([result.on_object for result in results], [result.near_part for result in results])
+    ]
+    cells = [
+        size,
+        window or "none",
+        stride or "none",
+        start or "image",
+        variant,
+        f"{results[0].field:.1%}",
+        f"{passes:.1f}",
+        " ".join(f"{result.accuracy:.1%}" for result in results),
+        f"{accuracy:.1%} ± {100 * sqrt(accuracy * (1 - accuracy) / images):.1f}",
+        f"{statistics.mean(differences):+.1f} ± {spread:.1f}",
+        f"{shares[0]:.0%}",
+        f"{shares[1]:.0%}",
+        f"{statistics.mean(result.cpu_seconds for result in results):.0f}",
+    ]
+    return f"| {' | '.join(cells)} |"
 
 
 def main() -> int:
-    """Measures each setting and prints a line for it."""
+    """Measures each pair of a setting and a variant, and prints a line for it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True)
     parser.add_argument("--backbone", default="resnet18")
@@ -77,50 +189,42 @@ def main() -> int:
     parser.add_argument("--weights", required=True)
     parser.add_argument("--member", choices=MEMBERS, default=DEFAULT)
     parser.add_argument("--preset", default="frozen")
-    parser.add_argument("--frame", choices=("crop", "stretch", "pad"))
-    parser.add_argument("--views", type=int)
+    parser.add_argument("--variants", nargs="+", default=["-"], metavar="KEY=VALUE[,KEY=VALUE]")
     parser.add_argument("--folds", type=int, default=4)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--settings", nargs="+", required=True, metavar="SIZE:WINDOW:STRIDE:FROM")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     base = RunConfig(
+        member=args.member,
         data=args.data,
         backbone=args.backbone,
         at=args.at,
         weights=args.weights,
-        seed=args.seed,
         judge_on_test=False,
-        member=args.member,
         settings=member_named(args.member).preset(args.preset),
     )
-    base = base.with_settings(frame=args.frame or base.settings.frame)
-    if args.views is not None:
-        base = base.with_settings(optimisation=replace(base.optimisation, views=args.views))
-    results = []
-    print(
-        "| size | window | stride | from | mean field | passes at 224 | accuracy of folds | mean |\n" + "|---" * 8 + "|"
+    names = (
+        *("size", "window", "stride", "from", "variant", "mean field", "passes at 224", "accuracy of folds"),
+        *("mean", "difference", "on box", "near part", "CPU s a fold"),
     )
+    print(f"| {' | '.join(names)} |\n{'|---' * len(names)}|", flush=True)
+    done: list[dict[str, Any]] = []
+    first: list[FoldResult] = []
     for setting in args.settings:
-        size, window, stride, start = setting.split(":")
-        config = replace(base, size=int(size), window=float(window), window_stride=float(stride), window_from=start)
-        started = time.process_time()
-        accuracies = cross_validated(config, args.folds, args.out / setting.replace(":", "-"))
-        fitted = time.process_time() - started
-        metrics = json.loads((args.out / setting.replace(":", "-") / "fold-0" / "metrics.json").read_text())
-        cost = cost_in_passes(config, int(size))
-        windows = resolve_windows(float(window), float(stride), start, int(size))
-        shown = " ".join(f"{accuracy:.1%}" for accuracy in accuracies)
-        mean = statistics.mean(accuracies)
-        print(
-            f"| {size} | {windows.size} | {windows.stride} | {start or 'image'} | {metrics['mean_field']:.1%} "
-            f"| {cost:.1f} | {shown} | {mean:.1%} |",
-            flush=True,
-        )
-        results.append({"setting": setting, "field": metrics["mean_field"], "passes": cost, "folds": accuracies,
-                        "cpu_seconds": round(fitted)})  # fmt: skip
-        args.out.mkdir(parents=True, exist_ok=True)
-        (args.out / "windows.json").write_text(json.dumps(results, indent=1))
+        config = with_setting(base, setting)
+        passes = cost_in_passes(config, config.size)
+        for variant in args.variants:
+            results = []
+            for seed in args.seeds:
+                folder = args.out / "_".join((setting, variant, str(seed))).replace(":", "-")
+                results += cross_validated(replace(with_variant(config, variant), seed=seed), args.folds, folder)
+            first = first or results
+            print(line(setting, variant, passes, results, first), flush=True)
+            folds_done = [to_plain(result) for result in results]
+            done.append({"setting": setting, "variant": variant, "passes": passes, "folds": folds_done})
+            args.out.mkdir(parents=True, exist_ok=True)
+            (args.out / "windows.json").write_text(json.dumps(done, indent=1))
     return 0
 
 

@@ -75,6 +75,10 @@ class Manifest:
             known = [digest for digest in here if digest in listed.get(name, ())]
             self._write({**listed, name: [digest_of(temporary), *known]})
 
+    def lists(self, name: str) -> bool:
+        """Whether the run has, or had, a file of this name."""
+        return name in self._read()
+
     def settle(self, pictures: bool) -> None:
         """Lists every file once, as it is now; pictures only when they are complete."""
         names = [name for name in PARTS if (self.folder / name).exists()]

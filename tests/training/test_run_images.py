@@ -100,6 +100,7 @@ def test_another_data_set_is_tested_on_without_the_pictures_that_the_run_learnt_
 
 def test_a_run_without_a_list_says_of_another_data_set_that_it_is_not_compared(copied: Run, tmp_path: Path) -> None:
     (copied.path / "images.csv").unlink()
+    copied.manifest.settle(pictures=True)
     other = Path(shutil.copytree(folder(copied), tmp_path / "other"))
     with pytest.warns(DataWarning, match=r"no list of its images.*pictures of other are among .* not checked"):
         open_data_of(copied, data=f"folder:{other}")
@@ -146,6 +147,7 @@ def test_whatever_comes_and_goes_every_image_stays_where_the_run_had_it(
 def test_a_run_of_an_earlier_version_is_opened_by_its_rule_with_a_warning(pool_run: Run, tmp_path: Path) -> None:
     path = Path(shutil.copytree(pool_run.path, tmp_path / "run"))
     (path / "images.csv").unlink()
+    (path / "manifest.json").unlink()
     values = yaml.safe_load((path / "config.yaml").read_text())
     del values["split_rule"]
     (path / "config.yaml").write_text(yaml.safe_dump(values))
@@ -158,6 +160,12 @@ def test_a_run_of_an_earlier_version_is_opened_by_its_rule_with_a_warning(pool_r
 def test_a_damaged_list_is_refused_and_not_taken_for_none(copied: Run) -> None:
     (copied.path / "images.csv").write_text("split,class\n")
     with pytest.raises(RunError, match=r"images\.csv is damaged"):
+        open_data_of(copied)
+
+
+def test_a_list_that_was_deleted_is_missed(copied: Run) -> None:
+    (copied.path / "images.csv").unlink()
+    with pytest.raises(RunError, match=r"images\.csv is missing, and the run had one"):
         open_data_of(copied)
 
 

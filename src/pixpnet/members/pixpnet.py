@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pixpnet.family import Member
 from pixpnet.members import budgets
+from pixpnet.members.classwise import classwise_parts
 from pixpnet.records import ADDED_LATER, refuse_above
 from pixpnet.settings import Frame, Optimisation, Replacement, not_negative, positive
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from pixpnet.model import PixPNet
-    from pixpnet.parts import Decision, Parts
+    from pixpnet.parts import Decision, Ownership, Parts
     from pixpnet.training.groups import Group
     from pixpnet.training.stages import Stage
 
@@ -165,47 +166,34 @@ PRESETS: Mapping[str, PixPNetConfig] = {
 
 
 def parts(how: Architecture, channels: tuple[int, ...], num_classes: int) -> "Parts":
-    """Add-on, comparison and head; prototypes of a class are shared out among the grids, as equally as can be."""
+    """Add-on, comparison and head."""
     import torch
 
     from pixpnet import parts as made
 
-    shares = share_out(how.prototypes_per_class, len(channels))
     similarity = {"reformulated": made.Reformulated, "original": made.Original}[how.similarity](how.epsilon)
     measure = {"cosine": made.Cosine, "squared_l2": made.SquaredL2}[how.distance]()
-    add_ons, comparisons, labels = [], [], []
-    for count, own in zip(channels, shares, strict=True):
-        add_ons.append(made.build_add_on(count, how.dim, how.add_on, how.cells, how.channel_dropout))
+
+    def comparison(own: int) -> made.Comparison:
         pooling = made.Distinct(own, how.separation) if how.pooling == "distinct" else made.Nearest()
         # The embeddings come out of a sigmoid, so this is where prototypes live.
         prototypes = torch.rand(own * num_classes, how.dim, how.prototype_rows, how.prototype_cols)
-        comparisons.append(made.Comparison(prototypes, measure, similarity, pooling))
-        labels.append(torch.arange(num_classes).repeat_interleave(own))
-    ownership = made.OneClassEach(torch.cat(labels), num_classes)
-    decisions: dict[str, Callable[[], Decision]] = {
-        "class_sum": lambda: made.ClassSum(ownership),
-        "linear": lambda: made.Linear(ownership, how.own_weight, how.other_weight, learns=True),
-        "frozen": lambda: made.Linear(ownership, how.own_weight, how.other_weight, learns=False),
-        "own_class": lambda: made.OwnClass(ownership, how.own_weight),
+        return made.Comparison(prototypes, measure, similarity, pooling)
+
+    heads: dict[str, Callable[[Ownership], Decision]] = {
+        "class_sum": made.ClassSum,
+        "linear": lambda ownership: made.Linear(ownership, how.own_weight, how.other_weight, learns=True),
+        "frozen": lambda ownership: made.Linear(ownership, how.own_weight, how.other_weight, learns=False),
+        "own_class": lambda ownership: made.OwnClass(ownership, how.own_weight),
     }
-    return made.Parts(tuple(add_ons), tuple(comparisons), ownership, decisions[how.head]())
-
-
-def share_out(prototypes: int, grids: int) -> tuple[int, ...]:
-    """How many of a class's prototypes look at each grid; the first grids get what is left over.
-
-    Raises:
-        ValueError: if there are fewer prototypes than grids.
-
-    >>> share_out(10, 3)
-    (4, 3, 3)
-    """
-    if prototypes < grids:
-        raise ValueError(
-            f"{prototypes} prototypes of a class cannot look at {grids} grids: take more "
-            "(--architecture.prototypes_per_class), or fewer layers (--at)"
-        )
-    return tuple(prototypes // grids + (number < prototypes % grids) for number in range(grids))
+    return classwise_parts(
+        channels,
+        how.prototypes_per_class,
+        num_classes,
+        lambda count: made.build_add_on(count, how.dim, how.add_on, how.cells, how.channel_dropout),
+        comparison,
+        heads[how.head],
+    )
 
 
 def stages(how: PixPNetConfig) -> "tuple[Stage, ...]":

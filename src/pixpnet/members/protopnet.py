@@ -7,21 +7,23 @@ separation do not saturate at the largest possible distance, and there are 50 ep
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from pixpnet.family import Member
 from pixpnet.members import budgets
-from pixpnet.members.pixpnet import share_out
+from pixpnet.members.classwise import (
+    classwise_parts,
+    groups_without_head_decay,
+    pretraining_extras,
+    refuse_without_head_epochs,
+    two_replacements,
+)
 from pixpnet.records import refuse_above
 from pixpnet.settings import Frame, Optimisation, Replacement, not_negative, positive
 
 if TYPE_CHECKING:
-    from torch import nn
-
-    from pixpnet.model import PixPNet
     from pixpnet.parts import Parts
-    from pixpnet.training.groups import Group
     from pixpnet.training.stages import Stage
 
 
@@ -101,18 +103,15 @@ class ProtoPNetConfig:
     frame: Frame | None = None
 
     def __post_init__(self) -> None:
-        if not self.replacement.head_epochs:
-            raise ValueError(
-                "the head learns in epochs of its own after each replacement, and there are none: set "
-                "--replacement.head_epochs (20 in ProtoPNet)"
-            )
+        refuse_without_head_epochs(self.replacement, "20 in ProtoPNet")
 
 
-def _small(optimisation: Optimisation, start: int, frame: Frame | None = None) -> ProtoPNetConfig:
-    """Two replacements, each followed by a few epochs of the head."""
-    again = Replacement(start, optimisation.epochs - start, unique="none", assignment="nearest_first", head_epochs=4)
+def _small(optimisation: Optimisation, first: int, frame: Frame | None = None) -> ProtoPNetConfig:
     return ProtoPNetConfig(
-        ProtoPNetArchitecture(cells="normalised"), optimisation=optimisation, replacement=again, frame=frame
+        ProtoPNetArchitecture(cells="normalised"),
+        optimisation=optimisation,
+        replacement=two_replacements(optimisation, first),
+        frame=frame,
     )
 
 
@@ -131,15 +130,18 @@ def parts(how: ProtoPNetArchitecture, channels: tuple[int, ...], num_classes: in
 
     from pixpnet import parts as made
 
-    add_ons, comparisons, labels = [], [], []
-    for count, own in zip(channels, share_out(how.prototypes_per_class, len(channels)), strict=True):
-        add_ons.append(made.build_add_on(count, how.dim, "kaiming", how.cells, how.channel_dropout))
+    def comparison(own: int) -> made.Comparison:
         prototypes = torch.rand(own * num_classes, how.dim, how.prototype_rows, how.prototype_cols)
-        comparisons.append(made.Comparison(prototypes, made.SquaredL2(), made.Original(how.epsilon), made.Nearest()))
-        labels.append(torch.arange(num_classes).repeat_interleave(own))
-    ownership = made.OneClassEach(torch.cat(labels), num_classes)
-    head = made.Linear(ownership, how.own_weight, how.other_weight, learns=True)
-    return made.Parts(tuple(add_ons), tuple(comparisons), ownership, head)
+        return made.Comparison(prototypes, made.SquaredL2(), made.Original(how.epsilon), made.Nearest())
+
+    return classwise_parts(
+        channels,
+        how.prototypes_per_class,
+        num_classes,
+        lambda count: made.build_add_on(count, how.dim, "kaiming", how.cells, how.channel_dropout),
+        comparison,
+        lambda ownership: made.Linear(ownership, how.own_weight, how.other_weight, learns=True),
+    )
 
 
 def stages(how: ProtoPNetConfig) -> "tuple[Stage, ...]":
@@ -156,21 +158,6 @@ def stages(how: ProtoPNetConfig) -> "tuple[Stage, ...]":
     return usual_stages(how.optimisation, how.replacement, terms, head_learns=True)
 
 
-def groups(model: "PixPNet", how: ProtoPNetConfig, extras: "Mapping[str, nn.Module]") -> "Mapping[str, Group]":
-    """The usual ones, without weight decay on the head."""
-    from pixpnet.training.groups import usual_groups
-
-    usual = usual_groups(model, how.optimisation, extras)
-    return {**usual, "head": replace(usual["head"], weight_decay=0.0)}
-
-
-def extras(model: "PixPNet", how: ProtoPNetConfig) -> "Mapping[str, nn.Module]":
-    """The classifier of the pretraining, where there is one."""
-    from pixpnet.training.steps import POOLED, pooled_classifier
-
-    return {POOLED: pooled_classifier(model)} if how.optimisation.pretraining_epochs else {}
-
-
 MEMBER = Member(
     name="protopnet",
     title="ProtoPNet",
@@ -179,7 +166,7 @@ MEMBER = Member(
     architecture=ProtoPNetArchitecture,
     presets=PRESETS,
     parts=parts,
-    groups=groups,
+    groups=groups_without_head_decay,
     stages=stages,
-    extras=extras,
+    extras=pretraining_extras,
 )

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pixpnet.family import Member
 from pixpnet.members import budgets
-from pixpnet.members.pixpnet import share_out
+from pixpnet.members.classwise import pretraining_extras, share_out
 from pixpnet.records import refuse_above
 from pixpnet.settings import Frame, Optimisation, Replacement, not_negative, positive
 
@@ -345,13 +345,6 @@ def groups(model: "PixPNet", config: ProtoPoolConfig, extras: "Mapping[str, nn.M
     }
 
 
-def extras(model: "PixPNet", config: ProtoPoolConfig) -> "Mapping[str, nn.Module]":
-    """The classifier of the pretraining, where there is one."""
-    from pixpnet.training.steps import POOLED, pooled_classifier
-
-    return {POOLED: pooled_classifier(model)} if config.optimisation.pretraining_epochs else {}
-
-
 MEMBER = Member(
     name="protopool",
     title="ProtoPool",
@@ -362,5 +355,5 @@ MEMBER = Member(
     parts=parts,
     groups=groups,
     stages=stages,
-    extras=extras,
+    extras=pretraining_extras,
 )

@@ -22,16 +22,18 @@ from typing import TYPE_CHECKING, Literal
 
 from pixpnet.family import Member
 from pixpnet.members import budgets
-from pixpnet.members.pixpnet import share_out
+from pixpnet.members.classwise import (
+    classwise_parts,
+    groups_without_head_decay,
+    pretraining_extras,
+    refuse_without_head_epochs,
+    two_replacements,
+)
 from pixpnet.records import refuse_above
 from pixpnet.settings import Frame, Optimisation, Replacement, not_negative, positive
 
 if TYPE_CHECKING:
-    from torch import nn
-
-    from pixpnet.model import PixPNet
     from pixpnet.parts import Parts
-    from pixpnet.training.groups import Group
     from pixpnet.training.stages import Stage
 
 
@@ -111,18 +113,15 @@ class TesNetConfig:
     frame: Frame | None = None
 
     def __post_init__(self) -> None:
-        if not self.replacement.head_epochs:
-            raise ValueError(
-                "the head learns in epochs of its own after each replacement, and there are none: set "
-                "--replacement.head_epochs (20 in TesNet)"
-            )
+        refuse_without_head_epochs(self.replacement, "20 in TesNet")
 
 
-def _small(optimisation: Optimisation, start: int, frame: Frame | None = None) -> TesNetConfig:
-    """Two replacements, each followed by a few epochs of the head."""
-    rounds = Replacement(start, optimisation.epochs - start, unique="none", assignment="nearest_first", head_epochs=4)
+def _small(optimisation: Optimisation, first: int, frame: Frame | None = None) -> TesNetConfig:
     return TesNetConfig(
-        TesNetArchitecture(cells="normalised"), optimisation=optimisation, replacement=rounds, frame=frame
+        TesNetArchitecture(cells="normalised"),
+        optimisation=optimisation,
+        replacement=two_replacements(optimisation, first),
+        frame=frame,
     )
 
 
@@ -141,18 +140,21 @@ def parts(architecture: TesNetArchitecture, channels: tuple[int, ...], num_class
 
     from pixpnet import parts as made
 
-    add_ons, comparisons, labels = [], [], []
-    for count, own in zip(channels, share_out(architecture.prototypes_per_class, len(channels)), strict=True):
-        add_ons.append(
-            made.build_add_on(count, architecture.dim, "kaiming", architecture.cells, architecture.channel_dropout)
-        )
+    def comparison(own: int) -> made.Comparison:
         # Published: of any length until the first step of the optimizer.
         prototypes = torch.rand(own * num_classes, architecture.dim, 1, 1)
-        comparisons.append(made.UnitPrototypes(prototypes, made.Projection(), made.Negated(), made.Nearest()))
-        labels.append(torch.arange(num_classes).repeat_interleave(own))
-    ownership = made.OneClassEach(torch.cat(labels), num_classes)
-    head = made.Linear(ownership, architecture.own_weight, architecture.other_weight, learns=True)
-    return made.Parts(tuple(add_ons), tuple(comparisons), ownership, head)
+        return made.UnitPrototypes(prototypes, made.Projection(), made.Negated(), made.Nearest())
+
+    return classwise_parts(
+        channels,
+        architecture.prototypes_per_class,
+        num_classes,
+        lambda count: made.build_add_on(
+            count, architecture.dim, "kaiming", architecture.cells, architecture.channel_dropout
+        ),
+        comparison,
+        lambda ownership: made.Linear(ownership, architecture.own_weight, architecture.other_weight, learns=True),
+    )
 
 
 def stages(config: TesNetConfig) -> "tuple[Stage, ...]":
@@ -182,21 +184,6 @@ def stages(config: TesNetConfig) -> "tuple[Stage, ...]":
     )
 
 
-def groups(model: "PixPNet", config: TesNetConfig, extras: "Mapping[str, nn.Module]") -> "Mapping[str, Group]":
-    """The usual ones, without weight decay on the head."""
-    from pixpnet.training.groups import usual_groups
-
-    usual = usual_groups(model, config.optimisation, extras)
-    return {**usual, "head": replace(usual["head"], weight_decay=0.0)}
-
-
-def extras(model: "PixPNet", config: TesNetConfig) -> "Mapping[str, nn.Module]":
-    """The classifier of the pretraining, where there is one."""
-    from pixpnet.training.steps import POOLED, pooled_classifier
-
-    return {POOLED: pooled_classifier(model)} if config.optimisation.pretraining_epochs else {}
-
-
 MEMBER = Member(
     name="tesnet",
     title="TesNet",
@@ -205,7 +192,7 @@ MEMBER = Member(
     architecture=TesNetArchitecture,
     presets=PRESETS,
     parts=parts,
-    groups=groups,
+    groups=groups_without_head_decay,
     stages=stages,
-    extras=extras,
+    extras=pretraining_extras,
 )

@@ -234,12 +234,17 @@ class Run:
         """The images that the run had when it began; None in runs of earlier versions, which kept no list.
 
         Raises:
-            RunError: if the list is damaged.
+            RunError: if the list is damaged, or is missing although the run had one.
         """
         path = self.path / IMAGES_FILE
         try:
             return ImageList.from_text(path.read_bytes().decode())
-        except FileNotFoundError:
+        except FileNotFoundError as error:
+            if self.manifest.lists(IMAGES_FILE):
+                raise RunError(
+                    f"{path} is missing, and the run had one. Without it nobody knows what the run learnt from: put a "
+                    "copy back, or train anew"
+                ) from error
             return None
         except (ValueError, csv.Error) as error:
             raise RunError(

@@ -1,0 +1,101 @@
+"""What members have in common whose prototypes each belong to one class; and those whose head learns after replacement.
+
+Like member files, it imports torch inside functions only.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pixpnet.settings import MemberSettings, Optimisation, Replacement
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from pixpnet.model import PixPNet
+    from pixpnet.parts import Comparison, Decision, Ownership, Parts
+    from pixpnet.training.groups import Group
+
+
+def classwise_parts(
+    channels: tuple[int, ...],
+    prototypes_per_class: int,
+    num_classes: int,
+    add_on: "Callable[[int], nn.Module]",
+    comparison: "Callable[[int], Comparison]",
+    decision: "Callable[[Ownership], Decision]",
+) -> "Parts":
+    """Parts of a network in which every prototype speaks for one class; a class's are shared out among the grids.
+
+    Args:
+        channels: of the backbone, for each grid.
+        prototypes_per_class: in all grids together.
+        num_classes: how many classes there are.
+        add_on: makes that of a grid, from its channels.
+        comparison: makes that of a grid, from how many prototypes of each class look at it; those of a class stand
+            side by side.
+        decision: makes it, from the ownership.
+    """
+    import torch
+
+    from pixpnet.parts import OneClassEach, Parts
+
+    add_ons, comparisons, labels = [], [], []
+    for count, own in zip(channels, share_out(prototypes_per_class, len(channels)), strict=True):
+        add_ons.append(add_on(count))
+        comparisons.append(comparison(own))
+        labels.append(torch.arange(num_classes).repeat_interleave(own))
+    ownership = OneClassEach(torch.cat(labels), num_classes)
+    return Parts(tuple(add_ons), tuple(comparisons), ownership, decision(ownership))
+
+
+def share_out(prototypes: int, grids: int) -> tuple[int, ...]:
+    """How many of a class's prototypes look at each grid; the first grids get what is left over.
+
+    Raises:
+        ValueError: if there are fewer prototypes than grids.
+
+    >>> share_out(10, 3)
+    (4, 3, 3)
+    """
+    if prototypes < grids:
+        raise ValueError(
+            f"{prototypes} prototypes of a class cannot look at {grids} grids: take more "
+            "(--architecture.prototypes_per_class), or fewer layers (--at)"
+        )
+    return tuple(prototypes // grids + (number < prototypes % grids) for number in range(grids))
+
+
+def two_replacements(optimisation: Optimisation, first: int) -> Replacement:
+    """For small budgets: one replacement on the way and one at the end, each followed by a few epochs of the head."""
+    return Replacement(first, optimisation.epochs - first, unique="none", assignment="nearest_first", head_epochs=4)
+
+
+def refuse_without_head_epochs(replacement: Replacement, published: str) -> None:
+    """Refuses settings with which the head would never learn.
+
+    Raises:
+        ValueError: if there are no epochs of the head.
+    """
+    if not replacement.head_epochs:
+        raise ValueError(
+            "the head learns in epochs of its own after each replacement, and there are none: set "
+            f"--replacement.head_epochs ({published})"
+        )
+
+
+def groups_without_head_decay(
+    model: "PixPNet", settings: MemberSettings, extras: "Mapping[str, nn.Module]"
+) -> "Mapping[str, Group]":
+    """The usual parameter groups, without weight decay on the head."""
+    from pixpnet.training.groups import usual_groups
+
+    usual = usual_groups(model, settings.optimisation, extras)
+    return {**usual, "head": replace(usual["head"], weight_decay=0.0)}
+
+
+def pretraining_extras(model: "PixPNet", settings: MemberSettings) -> "Mapping[str, nn.Module]":
+    """The classifier of the pretraining, where there is one."""
+    from pixpnet.training.steps import POOLED, pooled_classifier
+
+    return {POOLED: pooled_classifier(model)} if settings.optimisation.pretraining_epochs else {}

@@ -35,7 +35,7 @@ class Optimisation:
         add_on_rate: learning rate of the add-on
         prototype_rate: learning rate of the prototypes
         head_rate: learning rate of the head, where it learns
-        weight_decay: L2, on everything but the prototypes
+        weight_decay: L2, on the backbone, the add-on and, with most members, the head; never on prototypes
         schedule: warm_cosine rises as 1 - exp(-(t + 1) / rise), t in epochs, and falls as a cosine; steps multiplies
             by step_factor every step_epochs after the warm-up; constant does neither
         rise: how many epochs the rise of warm_cosine takes, about
@@ -91,8 +91,8 @@ class Replacement:
     Attributes:
         start: the first one comes after this many epochs
         every: epochs from one to the next
-        unique: no two prototypes of a class from the same image, the same patch, or no such rule. A class with
-            too few images for its prototypes gets different patches, with too few patches the nearest ones
+        unique: no two prototypes of a class (in one grid) from the same image, the same patch, or no such rule. A class
+            with too few images for its prototypes gets different patches, with too few patches the nearest ones
         assignment: smallest_total chooses the patches of a class with the smallest sum of distances;
             nearest_first lets the nearest pair choose first, and the next nearest patch serve duplicates (the paper)
         head_epochs: epochs of the head alone after each replacement, where it learns

@@ -92,7 +92,9 @@ def test_a_train_folder_alone_gives_up_a_test_split_that_no_seed_changes(tmp_pat
         }
         for seed in (0, 1, 2)
     ]
-    assert len(tests[0]) == 4
+    # A fifth, each picture by its own pixels: no exact share, but every class has some on both sides.
+    for name in ("class0", "class1"):
+        assert 1 <= sum(name in id_ for id_ in tests[0]) <= 6
     assert tests[0] == tests[1] == tests[2]
 
 
@@ -243,7 +245,7 @@ def test_imagenette_has_torchvisions_classes_and_its_val_is_our_test(tmp_path: P
         assert ours == set(expected._samples)
         assert [names[0] for names in expected.classes] == list(catalogue.class_names)
     assert (catalogue.preprocessing.shortest_side, catalogue.preprocessing.crop) == (None, 224)  # App. E
-    assert len(open_data(f"imagenette:{root}").val) == 10
+    assert {entry.label for entry in open_data(f"imagenette:{root}").val} == set(range(10))
 
 
 def test_another_folder_is_not_imagenette(jays_and_wrens: Path) -> None:

@@ -3,6 +3,7 @@
 import errno
 import signal
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,9 @@ import pytest
 import torch
 
 from pixpnet.cli import main
-from pixpnet.config import RunConfig, read_config
+from pixpnet.config import read_config
 from pixpnet.model import PixPNet
-from pixpnet.settings import Optimisation
-from pixpnet.training import RunError, TrainingDiverged, resume, train
+from pixpnet.training import RunError, TrainingDiverged, fitting, resume, train
 from pixpnet.training.fitting import Fitting
 from tests.training.conftest import Trained
 from tests.training.material import in_child, small_config
@@ -171,8 +171,17 @@ def test_a_missing_accelerator_is_a_clear_error_before_anything_is_made(pictures
     assert not (tmp_path / "run").exists()
 
 
-def test_rates_that_are_far_too_high_end_clearly(pictures: Path, tmp_path: Path) -> None:
-    how = Optimisation(epochs=3, warm_up_epochs=0, batch_size=8, views=1, backbone_rate=1e38, add_on_rate=1e38)
-    config: RunConfig = small_config(pictures, optimisation=how)
-    with pytest.raises(TrainingDiverged, match="lower rates"):
-        train(config, tmp_path / "run")
+def test_a_loss_that_is_not_finite_ends_clearly(
+    pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loss_of, steps = fitting.loss_of, count(1)
+
+    def exploding(*given: Any) -> Any:
+        loss = loss_of(*given)
+        return replace(loss, total=loss.total * float("inf")) if next(steps) == 5 else loss
+
+    monkeypatch.setattr(fitting, "loss_of", exploding)
+    with pytest.raises(TrainingDiverged, match=r"inf in epoch 2, step 2: begin anew with lower rates"):
+        train(small_config(pictures), tmp_path / "run")
+    # What the first epoch learnt is kept.
+    assert PixPNet.load(tmp_path / "run").origins is not None

@@ -49,8 +49,13 @@ def classwise_parts(
     return Parts(tuple(add_ons), tuple(comparisons), ownership, decision(ownership))
 
 
-def share_out(prototypes: int, grids: int) -> tuple[int, ...]:
-    """How many of a class's prototypes look at each grid; the first grids get what is left over.
+def share_out(prototypes: int, grids: int, option: str = "--architecture.prototypes_per_class") -> tuple[int, ...]:
+    """How many of some prototypes look at each grid; the first grids get what is left over.
+
+    Args:
+        prototypes: of a class, or of a pool.
+        grids: how many grids there are.
+        option: what says how many prototypes there are.
 
     Raises:
         ValueError: if there are fewer prototypes than grids.
@@ -60,8 +65,8 @@ def share_out(prototypes: int, grids: int) -> tuple[int, ...]:
     """
     if prototypes < grids:
         raise ValueError(
-            f"{prototypes} prototypes of a class cannot look at {grids} grids: take more "
-            "(--architecture.prototypes_per_class), or fewer layers (--at)"
+            f"{prototypes} prototypes cannot be shared out among {grids} grids: take more ({option}), or fewer layers "
+            "(--at)"
         )
     return tuple(prototypes // grids + (number < prototypes % grids) for number in range(grids))
 

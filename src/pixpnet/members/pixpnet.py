@@ -221,7 +221,7 @@ def groups(model: "PixPNet", how: PixPNetConfig, extras: "Mapping[str, nn.Module
 
 
 def extras(model: "PixPNet", how: PixPNetConfig) -> "Mapping[str, nn.Module]":
-    """The classifier of the pretraining."""
+    """The classifier of the pretraining; always, because checkpoints of earlier versions hold it in every run."""
     from pixpnet.training.steps import POOLED, pooled_classifier
 
     return {POOLED: pooled_classifier(model)}

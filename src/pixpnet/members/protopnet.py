@@ -3,6 +3,7 @@
 The defaults are those of the published implementation (FAMILY: add-on with Kaiming weights before the sigmoid too,
 `log((d + 1) / (d + eps))`, cluster and separation losses, L1 on off-class weights). Departures, all deliberate: the
 model is chosen on a validation split, the backbone keeps its batch statistics where it does not learn, cluster and
+rates fall after five whole epochs, prototypes are replaced at the end as well, and cluster and
 separation do not saturate at the largest possible distance, and there are 50 epochs (published: until stopped by hand).
 """
 

@@ -217,7 +217,7 @@ def parts(architecture: ProtoPoolArchitecture, channels: tuple[int, ...], num_cl
     similarity = made.Original(architecture.epsilon)
     pool = architecture.pool_size(num_classes)
     add_ons, comparisons = [], []
-    for count, share in zip(channels, share_out(pool, len(channels)), strict=True):
+    for count, share in zip(channels, share_out(pool, len(channels), "--architecture.prototypes"), strict=True):
         layer = nn.Conv2d(count, architecture.dim, kernel_size=1)
         nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
         assert layer.bias is not None

@@ -141,8 +141,7 @@ def load_model(path: Path, own_code: bool = False) -> PixPNet:
     _check_owners(model, file)
     if model.origins is not None:
         try:
-            least = [grid.comparison.measure.range(grid.comparison.prototypes[0].numel())[0] for grid in model.grids]
-            check_origins(model.origins, model.fields, least)
+            check_origins(model.origins, model.fields, model.parts.comparisons)
         except ValueError as error:
             raise ModelFileError(f"{file} is damaged: {error}: train again") from error
     pictures = file.parent / PICTURES_FOLDER

@@ -6,6 +6,7 @@ from math import isfinite
 
 from pixpnet.box import Box, hull
 from pixpnet.fields import Field
+from pixpnet.parts import Comparison
 from pixpnet.records import ADDED_LATER
 
 # A distance of 0 may come out a little below it, as 1 - cosine does.
@@ -22,14 +23,15 @@ class Origin:
 
     Attributes:
         prototype: which one.
-        label: the class of the image, one that the prototype speaks for.
+        label: the class of the image: one that the prototype speaks for, where it speaks for any.
         image: stable id of the training image.
         row: of the patch's top left cell.
         col: of the patch's top left cell.
         boxes: the exact field of the patch in the `pixel` frame, as disjoint boxes; none where it sees only padding.
         to_source: from the `pixel` frame to the `source` frame of the image, a 3 x 3 matrix row by row.
         distance: how far the learnt prototype was from the patch when the patch took its place.
-        unique: what no other prototype of the class shares with it: its image, its patch, or nothing.
+        unique: what none of its rivals (others of its class, or of its pool, in its grid) shares with it: its image,
+            its patch, or nothing.
         grid: whose cell it is.
     """
 
@@ -50,13 +52,13 @@ class Origin:
         return hull(self.boxes)
 
 
-def check_origins(origins: Sequence[Origin], fields: Sequence[Field], least: Sequence[float]) -> None:
+def check_origins(origins: Sequence[Origin], fields: Sequence[Field], comparisons: Sequence[Comparison]) -> None:
     """Refuses origins that cannot be: what is shown of a prototype must be what its cell sees.
 
     Args:
         origins: of a model's prototypes.
         fields: what each patch that is compared with a prototype sees, for each grid.
-        least: the least that the measure of each grid can be.
+        comparisons: of each grid, which say what a patch sees and how small their measure can be.
 
     Raises:
         ValueError: with the first that cannot be, and why.
@@ -69,14 +71,16 @@ def check_origins(origins: Sequence[Origin], fields: Sequence[Field], least: Seq
         rows, cols = seen_by.shape[-2:]
         if not (0 <= origin.row < rows and 0 <= origin.col < cols):
             raise ValueError(f"{where} is cell {origin.row}, {origin.col} of a grid of {rows} x {cols}")
-        seen = tuple(Box(*box) for box in seen_by.boxes(origin.row, origin.col))
+        comparison = comparisons[origin.grid]
+        seen = comparison.region((origin.row, origin.col), seen_by)
         if sorted(origin.boxes) != sorted(seen):
             raise ValueError(
                 f"{where} is said to see {_shown(origin.boxes)}, and its cell {origin.row}, {origin.col} sees "
                 f"{_shown(seen)}"
             )
-        if not (isfinite(origin.distance) and origin.distance >= least[origin.grid] - _ROUNDING):
-            raise ValueError(f"{where} is {origin.distance} away from it, and the least is {least[origin.grid]:g}")
+        least = comparison.measure.range(comparison.prototypes[0].numel())[0]
+        if not (isfinite(origin.distance) and origin.distance >= least - _ROUNDING):
+            raise ValueError(f"{where} is {origin.distance} away from it, and the least is {least:g}")
         if origin.unique not in _RULES:
             raise ValueError(f"{where} has the rule {origin.unique!r}, there are {', '.join(_RULES)}")
         _check_matrix(origin.to_source, where)

@@ -21,7 +21,7 @@ from pixpnet.data import Augmentation, DataSet, Loading, Preprocessing, plain_lo
 from pixpnet.family import Member
 from pixpnet.manifest import digest_of
 from pixpnet.model import BehindStem, Origin, PixPNet
-from pixpnet.parts.losses import LossParts, loss_of
+from pixpnet.parts.losses import LossParts, Step, loss_of
 from pixpnet.records import from_plain, to_plain
 from pixpnet.settings import MemberSettings, Replacement
 from pixpnet.training.features import AnyBatch, Features, ViewOf, feature_loader, plain_feature_loader
@@ -76,6 +76,10 @@ class Fitting(pl.LightningModule):
         self.groups = member.groups(model, settings, dict(self.extras.items()))
         stages = member.stages(settings)
         self.plan = epochs_of(stages)
+        if not any(epoch.selectable for epoch in self.plan):
+            raise ValueError(
+                f"no epoch of {member.name} ends with a model that may be kept: mark a stage as selectable"
+            )
         self.material = material
         self.run = run
         self.seed = seed
@@ -184,11 +188,11 @@ class Fitting(pl.LightningModule):
             trains = self.learns(*modules) if stage.trains is None else name in stage.trains
             for module in modules:
                 module.train(trains)
-        for action in stage.before_epoch:
-            action(self)
         # Dropout and the like read torch's own generator, so it is set from (seed, epoch, process).
         entropy = [_STEP_RANDOMNESS, self.seed, self.current_epoch, self.global_rank]
         torch.manual_seed(int(np.random.SeedSequence(entropy).generate_state(1)[0]))
+        for action in stage.before_epoch:
+            action(self)
 
     def transfer_batch_to_device(self, batch: AnyBatch, device: torch.device, dataloader_idx: int) -> AnyBatch:
         """Moves a batch."""
@@ -200,7 +204,7 @@ class Fitting(pl.LightningModule):
         stage = self.epoch.stage
         step = stage.step(self, batch)
         loss = loss_of(step, stage.losses)
-        self._measure(loss, step.logits, batch, batch_idx)
+        self._measure(loss, step, batch_idx)
         return loss.total
 
     def on_train_batch_end(self, outputs: Any, batch: AnyBatch, batch_idx: int) -> None:
@@ -227,15 +231,17 @@ class Fitting(pl.LightningModule):
                 for parameter in group["params"]:
                     parameter.grad = None
 
-    def _measure(self, loss: LossParts, logits: torch.Tensor, batch: AnyBatch, step: int) -> None:
+    def _measure(self, loss: LossParts, step: Step, number: int) -> None:
         value = float(loss.total.detach())
         if not isfinite(value):
-            raise self._diverged(f"loss became {value} in epoch {self.current_epoch + 1}, step {step + 1}")
-        right = (logits.argmax(dim=1) == batch.labels).float().mean()
+            raise self._diverged(f"loss became {value} in epoch {self.current_epoch + 1}, step {number + 1}")
+        # Of mixed images the class with the larger share is the right one.
+        labels = step.labels if step.targets is None else step.targets.argmax(dim=1)
+        right = (step.logits.argmax(dim=1) == labels).float().mean()
         measured = {"loss": loss.total.detach(), "train_accuracy": right, **loss.terms}
-        for name, number in measured.items():
-            self._means[name].update(number, weight=len(batch))
-        self._seen.add(value, float(right), len(batch))
+        for name, figure in measured.items():
+            self._means[name].update(figure, weight=len(labels))
+        self._seen.add(value, float(right), len(labels))
         if self.trainer.is_global_zero:
             self.watcher.stepped(self.current_epoch, self._seen.loss, self._seen.accuracy)
 

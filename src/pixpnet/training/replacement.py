@@ -362,7 +362,7 @@ def _put_in_place(
                 boxes=comparison.region((row, col), group.field),
                 to_source=_matrix(taken.to_source[proto, 0].flatten().tolist()),
                 distance=float(taken.distances[proto]),
-                unique=unique[proto],
+                unique=unique.get(proto, "none"),
                 grid=grid.number,
             )
         )

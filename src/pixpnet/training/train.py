@@ -262,7 +262,7 @@ def _refuse_more_than_memory(config: RunConfig, data: DataSet, size: int) -> Non
     batch = min(config.optimisation.batch_size, views) * 3 * size * size
     needed = {
         # Their gradients, and the two means that Adam keeps.
-        "the prototypes": (4 * numbers, "--architecture.prototypes_per_class or --architecture.dim"),
+        "the prototypes": (4 * numbers, "--architecture (fewer prototypes, or a smaller dim)"),
         "a batch of images": (batch, "--optimisation.batch_size or --size"),
     }
     for tensors, (floats, options) in needed.items():

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pixpnet.parts.losses import LossTerm, cross_entropy
 from pixpnet.settings import Optimisation, Replacement
 from pixpnet.training.actions import Replace
-from pixpnet.training.stages import Action, Stage, StepOf, constant, schedule_of
+from pixpnet.training.stages import Stage, StepOf, constant, schedule_of
 from pixpnet.training.steps import POOLED, plain_step, pretraining_step
 
 CROSS_ENTROPY = LossTerm("cross_entropy", 1.0, cross_entropy)
@@ -17,7 +17,6 @@ def usual_stages(
     losses: Sequence[LossTerm],
     head_learns: bool = False,
     step: StepOf = plain_step,
-    each_step: tuple[Action, ...] = (),
 ) -> tuple[Stage, ...]:
     """Pretraining (where there is any), warm-up, joint; blocks that end with a replacement; head epochs behind each.
 
@@ -27,7 +26,6 @@ def usual_stages(
         losses: of all stages but pretraining.
         head_learns: whether there are epochs of the head alone after each replacement.
         step: of all stages but pretraining.
-        each_step: done after every step of the optimizer.
     """
     head_epochs = replacement.head_epochs if head_learns else 0
     stages: list[Stage] = []
@@ -66,7 +64,6 @@ def usual_stages(
                 rate,
                 begins=begins,
                 trains=statistics_stay,
-                each_step=each_step,
                 at_end=(Replace(replacement),) if replaces else (),
                 selectable="end" if replaces and not head_epochs else "never",
             )
@@ -83,7 +80,6 @@ def usual_stages(
                     constant,
                     begins=end,
                     trains=frozenset(),
-                    each_step=each_step,
                     # Prototypes stay patches, so every such epoch is a result.
                     selectable="every epoch",
                     keeps_patches=True,

@@ -352,3 +352,41 @@ def test_a_cut_that_sees_parts_does_not_warn() -> None:
 
 def test_it_prints_where_it_was_cut() -> None:
     assert "cut at 'layer1', 64 channels" in repr(cut(whole("resnet18"), "layer1", 64))
+
+
+def tiny_transformer() -> nn.Module:
+    from torchvision.models import VisionTransformer
+
+    torch.manual_seed(0)
+    return VisionTransformer(
+        image_size=32, patch_size=8, num_layers=2, num_heads=2, hidden_dim=12, mlp_dim=16, num_classes=5
+    ).eval()
+
+
+def test_the_tokens_of_a_transformer_are_cells_in_the_places_of_their_patches() -> None:
+    network = tiny_transformer()
+    with pytest.warns(FieldWarning, match="sees 100 %"):
+        backbone = Backbone(network, "encoder.layers.encoder_layer_0", (32, 32))
+    images = torch.randn(2, 3, 32, 32)
+    found: list[Tensor] = []
+    network.encoder.layers.encoder_layer_0.register_forward_hook(lambda *given: found.append(given[-1]))
+    with torch.no_grad():
+        cells = backbone(images)
+        network(images)
+    assert cells.shape == (2, 12, 4, 4)
+    # Behind the class token, row by row.
+    torch.testing.assert_close(cells.flatten(2).transpose(1, 2), found[0][:, 1:])
+    # Attention makes every token see everything, and the field says so.
+    assert receptive_fields(backbone, (3, 32, 32))[""].mean_fraction_union == 1
+
+
+def test_the_patches_of_a_transformer_before_attention_see_their_own_pixels() -> None:
+    backbone = Backbone(tiny_transformer(), "encoder.layers.encoder_layer_0.ln_1", (32, 32))
+    field = receptive_fields(backbone, (3, 32, 32))[""]
+    assert field.hull(1, 2) == (8, 16, 16, 24)
+
+
+def test_channels_that_were_flattened_are_not_taken_for_tokens() -> None:
+    network = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.Flatten(2))
+    with pytest.raises(CutError, match="tokens of a transformer"):
+        Backbone(network, "1", (8, 8))

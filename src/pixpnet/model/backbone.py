@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Shaped
@@ -26,6 +26,8 @@ _ALMOST_EVERYTHING = 0.75
 _PART_SIZED = (0.02, 0.6)
 # Segments behind this one are those between several cuts.
 _TAPPED = 4
+# A class token, one for distillation, and registers.
+_MOST_TOKENS_BEFORE = 8
 
 
 class CutError(ValueError):
@@ -39,6 +41,7 @@ class FieldWarning(UserWarning):
 class Backbone(nn.Module):
     """A network up to a layer; its output has rows and columns of cells, each with a known field.
 
+    Behind a transformer's layer the cells are its tokens, in the places of their patches, without the class token.
     Cut at several layers, it gives a grid of cells for each (`maps`); its plain output is that of the last.
 
     With `windows`, the network runs on overlapping windows and each cell is the mean of what one window gives at the
@@ -84,9 +87,11 @@ class Backbone(nn.Module):
         fields = _fields_of(network, seen, windows)
         *taps, at = _in_order(at, network, fields, seen, windows)
         field = fields[at]
-        if len(field.shape) != 3 and windows is None:
+        self._tokens = None if windows is not None else _tokens(field, fields)
+        if len(field.shape) != 3 and windows is None and self._tokens is None:
             raise CutError(
-                f"the output at '{at}' has the shape {field.shape}; prototypes need channels, rows and columns: "
+                f"the output at '{at}' has the shape {field.shape}; prototypes need channels, rows and columns, or the "
+                "tokens of a transformer: "
                 f"cut at {_better_cuts(network, fields) or 'a layer before it is flattened'}"
             )
         target = _Target(at, network, fields)
@@ -250,6 +255,9 @@ class Backbone(nn.Module):
         if self._part:
             output = output[self._part if isinstance(output, Mapping) else int(self._part)]
         channel_dim = self._channel_dim + 1
+        if self._tokens is not None:
+            tokens: Tensor = output[:, self._tokens.before :]
+            return tokens.unflatten(1, self._tokens.grid).permute(0, 3, 1, 2)
         if grid is None:
             cells: Tensor = output.permute(0, 3, 1, 2) if channel_dim == 3 else output
             return cells
@@ -325,6 +333,30 @@ class Backbone(nn.Module):
                     check_segments(lambda: _chain(self._run, parts, image), whole, frozen)
         except SegmentError as error:
             raise CutError(str(error)) from error
+
+
+class _Tokens(NamedTuple):
+    """The tokens of a transformer as a grid: so many (class token, registers) stand before those of patches."""
+
+    before: int
+    grid: tuple[int, int]
+
+
+def _tokens(field: Field, fields: Fields) -> _Tokens | None:
+    """The grid of a layer whose output is tokens; None if it is not.
+
+    Its tokens are those of patches if an earlier layer has as many cells with as many channels: the patches themselves.
+    """
+    if len(field.shape) != 2 or field.channel_dim != 1:
+        return None
+    tokens, channels = field.shape
+    for name in fields:
+        patches = fields[name]
+        if len(patches.shape) == 3 and patches.channel_dim == 0 and patches.shape[0] == channels:
+            rows, cols = patches.shape[1:]
+            if 0 <= tokens - rows * cols <= _MOST_TOKENS_BEFORE:
+                return _Tokens(tokens - rows * cols, (rows, cols))
+    return None
 
 
 def cut_windows(

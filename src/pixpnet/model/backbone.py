@@ -256,8 +256,8 @@ class Backbone(nn.Module):
             output = output[self._part if isinstance(output, Mapping) else int(self._part)]
         channel_dim = self._channel_dim + 1
         if self._tokens is not None:
-            tokens: Tensor = output[:, self._tokens.before :]
-            return tokens.unflatten(1, self._tokens.grid).permute(0, 3, 1, 2)
+            tokens: Tensor = output[:, self._tokens.before :].unflatten(1, self._tokens.grid)
+            return tokens.permute(0, 3, 1, 2)
         if grid is None:
             cells: Tensor = output.permute(0, 3, 1, 2) if channel_dim == 3 else output
             return cells

@@ -232,3 +232,21 @@ def test_a_sheet_of_absurdly_many_pictures_is_refused(tmp_path: Path, capsys: py
     for words in (["--views", str(HUGE)], ["--images", str(HUGE)]):
         assert main(["data", "show", "birds", *words, "--out", str(tmp_path / "x.png")]) == 2
         assert "a sheet has at most" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("seed: abc\n", "seed: expected a value of type int, got 'abc'"),
+        ("optimisation:\n  epochs: [1]\n", "optimisation: epochs: expected a value of type int, got [1]"),
+        ("architecture:\n  dim: many\n", "architecture: dim: expected a value of type int, got 'many'"),
+    ],
+)
+def test_a_value_of_the_wrong_type_in_a_configuration_ends_in_one_line(
+    text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(text)
+    with pytest.raises(SystemExit, match="1"):
+        main(["train", "--config", str(file), "--out", str(tmp_path / "run")])
+    assert capsys.readouterr().err == f"error: {file}: {said}\n"

@@ -12,7 +12,7 @@ import torch
 
 from pixpnet.config import RunConfig
 from pixpnet.family import member_named
-from pixpnet.members.tesnet import PRESETS, TesNetArchitecture, TesNetConfig, groups, stages
+from pixpnet.members.tesnet import MEMBER, PRESETS, TesNetArchitecture, TesNetConfig, stages
 from pixpnet.model import PixPNet
 from pixpnet.settings import Optimisation, Replacement
 from pixpnet.training import replace_prototypes, resume, train
@@ -101,7 +101,7 @@ def test_stages_are_warm_up_joint_replacement_head_and_again() -> None:
 
 def test_weights_decay_in_backbone_and_add_on_only() -> None:
     model = pixel_model("tesnet", TesNetArchitecture(dim=3), classes=2, size=4)
-    found = groups(model, TesNetConfig(), {})
+    found = MEMBER.groups(model, TesNetConfig(), {})
     assert {name: group.weight_decay for name, group in found.items()} == {
         "backbone": 1e-3, "add_on": 1e-3, "prototypes": 0.0, "head": 0.0,
     }  # fmt: skip

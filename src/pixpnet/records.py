@@ -80,6 +80,20 @@ def from_plain(kind: type[T], value: object, where: str = "") -> T:
     return made
 
 
+def refuse_mistyped(kind: Any, value: object, where: str) -> None:
+    """Refuses a value that no field of this type, such as ``tuple[str, ...]``, may have.
+
+    Raises:
+        BadRecord: if it does not fit.
+
+    >>> refuse_mistyped(tuple[str, ...], ["a", 1], "edits")
+    Traceback (most recent call last):
+        ...
+    pixpnet.records.BadRecord: edits[1]: expected a value of type str, got 1
+    """
+    _read(kind, value, where)
+
+
 def refuse_above(record: object, largest: Mapping[str, int], option: str = "") -> None:
     """Refuses numbers that no machine could carry out, before anything is allocated for them.
 

@@ -23,7 +23,7 @@ from jsonargparse._actions import ActionConfigFile
 from pixpnet.config import RunConfig, is_own_code
 from pixpnet.family import DEFAULT, MEMBERS, Member, UnknownMember, member_named
 from pixpnet.members.former import RECIPES
-from pixpnet.records import from_plain, plain_fields, to_plain
+from pixpnet.records import plain_fields, refuse_mistyped, to_plain
 from pixpnet.safe_yaml import load_yaml, read_yaml_text
 from pixpnet.settings import MemberSettings
 
@@ -342,7 +342,7 @@ def _refuse_foreign(records: Sequence[Any], values: object, where: str) -> None:
         elif isinstance(value, dict):
             raise ValueError(f"{where}: {name} has no options of its own")
         elif not _is_number_as_text(value):
-            from_plain(kinds[name], value, f"{where}: {name}")
+            refuse_mistyped(kinds[name], value, f"{where}: {name}")
 
 
 def _is_number_as_text(value: object) -> bool:

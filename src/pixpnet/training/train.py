@@ -8,7 +8,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -262,7 +262,7 @@ def _refuse_more_than_memory(config: RunConfig, data: DataSet, size: int) -> Non
     batch = min(config.optimisation.batch_size, views) * 3 * size * size
     needed = {
         # Their gradients, and the two means that Adam keeps.
-        "the prototypes": (4 * numbers, "--architecture (fewer prototypes, or a smaller dim)"),
+        "the prototypes": (4 * numbers, _size_options(config)),
         "a batch of images": (batch, "--optimisation.batch_size or --size"),
     }
     for tensors, (floats, options) in needed.items():
@@ -271,6 +271,12 @@ def _refuse_more_than_memory(config: RunConfig, data: DataSet, size: int) -> Non
                 f"{tensors} would take {4 * floats / 2**30:.0f} GiB, and this machine has {memory / 2**30:.0f}: choose "
                 f"a smaller {options}"
             )
+
+
+def _size_options(config: RunConfig) -> str:
+    """The member's own options that decide how much its prototypes take."""
+    names = [field.name for field in fields(config.settings.architecture)]
+    return " or ".join(f"--architecture.{name}" for name in names if name == "dim" or name.startswith("prototypes"))
 
 
 def _carry_out(fitting: Fitting, trainer: pl.Trainer, config: RunConfig, data: DataSet) -> Metrics | None:

@@ -4,7 +4,6 @@ A member that refuses to give reasons fails desideratum 3, one that never replac
 audit must then say so. Everything else holds for all.
 """
 
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +26,7 @@ from pixpnet.training import open_run_data, resume, train
 from pixpnet.training.actions import Replace
 from pixpnet.training.watching import Nobody
 from tests.members.tiny import tiny_config
-from tests.training.material import draw_pictures, end_of, start_child
+from tests.training.material import draw_pictures, replaced_and_judged
 from tests.training.sameness import same
 
 # Two cuts of one backbone, so that whatever counts on a single grid shows.
@@ -165,26 +164,10 @@ def test_evaluation_and_replacement_are_the_same_with_two_processes_as_with_one(
         if isinstance(action, Replace)
     ]
 
-    def found(world_size: int) -> list[dict[str, Any]]:
-        outs = [tmp_path / f"{rank} of {world_size}" for rank in range(world_size)]
-        processes = [
-            start_child(
-                "replace_and_judge",
-                store=str(tmp_path / "store"),
-                rank=rank,
-                world_size=world_size,
-                run=str(made.path),
-                data=made.config.data,
-                batch_size=4,
-                how=actions[-1].how if actions else None,
-                out=str(out),
-            )
-            for rank, out in enumerate(outs)
-        ]
-        assert [end_of(process) for process in processes] == [0] * world_size
-        return [json.loads(out.read_text()) for out in outs]
-
-    (alone,), (leader, other) = found(1), found(2)
+    how = actions[-1].how if actions else None
+    (alone,), (leader, other) = (
+        replaced_and_judged(tmp_path, world_size, made.path, made.config.data, how) for world_size in (1, 2)
+    )
     assert leader == other
     losses = [each["judgement"].pop("loss") for each in (leader, alone)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)

@@ -1,5 +1,6 @@
 """What the training tests share: pictures to learn from, small networks, and processes that may be killed."""
 
+import json
 import multiprocessing
 import os
 import runpy
@@ -144,3 +145,24 @@ def end_of(process: multiprocessing.process.BaseProcess) -> int:
 def in_child(job: str, **values: Any) -> int:
     """Runs a function of `child.py` in a process of its own and gives its exit code."""
     return end_of(start_child(job, **values))
+
+
+def replaced_and_judged(folder: Path, world_size: int, run: Path, data: str, how: Replacement | None) -> list[Any]:
+    """What each of some processes finds that together replace a run's prototypes and judge its model."""
+    outs = [folder / f"{rank} of {world_size}" for rank in range(world_size)]
+    processes = [
+        start_child(
+            "replace_and_judge",
+            store=str(folder / "store"),
+            rank=rank,
+            world_size=world_size,
+            run=str(run),
+            data=data,
+            batch_size=4,
+            how=how,
+            out=str(out),
+        )
+        for rank, out in enumerate(outs)
+    ]
+    assert [end_of(process) for process in processes] == [0] * world_size
+    return [json.loads(out.read_text()) for out in outs]

@@ -5,14 +5,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pixpnet.model import PixPNet
 from pixpnet.settings import Replacement
 from tests.training.conftest import Trained
-from tests.training.material import end_of, start_child
+from tests.training.material import replaced_and_judged
 
 
 @pytest.mark.parametrize(
@@ -21,27 +20,9 @@ from tests.training.material import end_of, start_child
     ids=["image, smallest total", "patch, nearest first"],
 )
 def test_two_processes_find_bit_for_bit_what_one_finds(trained: Trained, how: Replacement, tmp_path: Path) -> None:
-    def found(world_size: int) -> list[dict[str, Any]]:
-        outs = [tmp_path / f"{rank} of {world_size}" for rank in range(world_size)]
-        processes = [
-            start_child(
-                "replace_and_judge",
-                store=str(tmp_path / "store"),
-                rank=rank,
-                world_size=world_size,
-                run=str(trained.path),
-                data=trained.config.data,
-                batch_size=4,
-                how=how,
-                out=str(out),
-            )
-            for rank, out in enumerate(outs)
-        ]
-        assert [end_of(process) for process in processes] == [0] * world_size
-        return [json.loads(out.read_text()) for out in outs]
-
-    (alone,) = found(1)
-    leader, other = found(2)
+    (alone,), (leader, other) = (
+        replaced_and_judged(tmp_path, world_size, trained.path, trained.config.data, how) for world_size in (1, 2)
+    )
     assert leader == other
     # The loss is a sum of float32 numbers, whose last digits depend on the order; everything else is exact.
     losses = [found["judgement"].pop("loss") for found in (leader, alone)]

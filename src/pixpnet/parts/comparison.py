@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from pixpnet.box import Box
 from pixpnet.fields import Field
 from pixpnet.parts.measures import Measure, Patches
-from pixpnet.parts.pooling import Pooled, Pooling
+from pixpnet.parts.pooling import Pooling
 from pixpnet.parts.similarities import Similarity
 
 # Rounding that a proof allows, in units in the last place of what the measure is computed from.
@@ -89,10 +89,6 @@ class Comparison(nn.Module):
         with torch.autocast(embeddings.device.type, enabled=False):
             exact = torch.promote_types(embeddings.dtype, torch.float32)
             return self.measure.maps(embeddings.to(exact), self.prototypes.to(exact))
-
-    def pool(self, maps: Float[Tensor, "batch protos rows cols"]) -> Pooled:
-        """Which patch speaks for each prototype, and how far it is."""
-        return self.pooling(maps)
 
     def loss_distances(
         self, embeddings: Float[Tensor, "batch dim rows cols"], matches: GridMatches

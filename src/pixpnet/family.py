@@ -6,7 +6,7 @@ nothing below `members/` imports a member.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
@@ -30,11 +30,25 @@ MEMBERS: Mapping[str, str] = {
     "protopnet": "pixpnet.members.protopnet",
     "tesnet": "pixpnet.members.tesnet",
     "protopool": "pixpnet.members.protopool",
+    "prototree": "pixpnet.members.prototree",
 }
 
 
 class UnknownMember(LookupError):
     """A name that no member, or no preset of a member, has; the message lists those that there are."""
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What a trained network can be turned into without training.
+
+    Attributes:
+        summary: one sentence.
+        convert: changes a network in place: its architecture says from then on what it is.
+    """
+
+    summary: str
+    convert: "Callable[[PixPNet], None]"
 
 
 @dataclass(frozen=True)
@@ -53,6 +67,7 @@ class Member:
         groups: parameters that share a learning rate, from (network, configuration, extras); names are its own.
         stages: what is learnt in which epochs, from the configuration.
         extras: modules that help in training and are in no model file, from (network, configuration).
+        conversions: what a trained network can be turned into without training, by names.
     """
 
     name: str
@@ -65,6 +80,7 @@ class Member:
     groups: "Callable[[PixPNet, Any, Mapping[str, nn.Module]], Mapping[str, Group]]"
     stages: "Callable[[Any], tuple[Stage, ...]]"
     extras: "Callable[[PixPNet, Any], Mapping[str, nn.Module]]"
+    conversions: "Mapping[str, Conversion]" = field(default_factory=dict)
 
     def preset(self, name: str) -> MemberSettings:
         """A configuration by its name.

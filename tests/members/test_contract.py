@@ -75,8 +75,7 @@ def test_the_reasons_of_an_answer_add_up_to_its_logits_or_are_refused(made: Made
         except NoReasons:
             assert audit(made.path, made.model, made.data, pixels=1).reasoning.verdict == "fails"
             continue
-        added = reasons.constant.double() + reasons.weights.double() @ scores.double()
-        torch.testing.assert_close(added, logits.double(), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(reasons.logits(scores), logits.double(), rtol=1e-5, atol=1e-5)
 
 
 def test_every_claimed_region_passes_the_proof_and_the_record_survives_json(made: Made) -> None:

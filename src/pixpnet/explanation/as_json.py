@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Iterator
 from itertools import chain
+from math import isclose, prod
 
 import numpy as np
 from jaxtyping import UInt8
@@ -19,6 +20,7 @@ from pixpnet.parts.ownership import NOBODY
 from pixpnet.records import BadRecord, from_plain, to_plain
 
 FORMAT = 1
+_ROUNDING = 1e-6
 _PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -80,6 +82,10 @@ def _problems(explanation: Explanation) -> Iterator[str]:
                 yield f"prototype {term.prototype} is said to speak for {name!r} too, which is no class"
             if not 0 <= term.grid < len(explanation.sights):
                 yield f"a term of grid {term.grid}, and there are {len(explanation.sights)}"
+        yield from _wrong_path(explained, names)
+    for answer in explanation.other_answers:
+        if answer.class_name not in names:
+            yield f"{answer.rule} is said to answer {answer.class_name!r}, which is no class"
     if len({explained.label for explained in explanation.classes}) < len(explanation.classes):
         yield "a class is explained twice"
     if explanation.predicted.logit < max(explanation.logits):
@@ -88,6 +94,18 @@ def _problems(explanation: Explanation) -> Iterator[str]:
     for y0, x0, y1, x1 in chain.from_iterable(map(_boxes, explanation.classes)):
         if not (0 <= y0 < y1 <= height and 0 <= x0 < x1 <= width):
             yield f"the box {(y0, x0, y1, x1)} is empty or reaches out of the image of {height} x {width} pixels"
+
+
+def _wrong_path(explained: ClassExplanation, names: tuple[str, ...]) -> Iterator[str]:
+    path = explained.path
+    if path is None:
+        return
+    if path.leaf < 0 or path.leaf_class not in names:
+        yield f"leaf {path.leaf} is said to answer {path.leaf_class!r}"
+    if not all(0 <= share <= 1 for share in (*path.probabilities, path.weight, path.leaf_probability)):
+        yield f"the path for {explained.class_name} has a probability that is none"
+    if path.soft and not isclose(prod(path.probabilities), path.weight, rel_tol=_ROUNDING, abs_tol=_ROUNDING):
+        yield f"the path for {explained.class_name} has the weight {path.weight}, which its turns do not come to"
 
 
 def _wrong_class(label: int, class_name: str, names: tuple[str, ...]) -> Iterator[str]:

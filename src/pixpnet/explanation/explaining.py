@@ -1,4 +1,4 @@
-"""Explains one answer: one forward pass, and the sum that the decision computed taken apart.
+"""Explains one answer: one forward pass, and the sum that the decision computed, or the path it took, taken apart.
 
 image --model--> logits, scores, cells --head.reasons()--> terms --comparison.region()--> exact regions --> Explanation
 """
@@ -6,7 +6,7 @@ image --model--> logits, scores, cells --head.reasons()--> terms --comparison.re
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import torch
@@ -15,17 +15,19 @@ from torch import Tensor, nn
 
 from pixpnet.data import Sample, preprocess, read_sample, to_uint8
 from pixpnet.explanation.names import label_of
-from pixpnet.explanation.record import ClassExplanation, Explanation, Matrix, Sight, Term
+from pixpnet.explanation.record import ClassExplanation, Explanation, Matrix, OtherAnswer, Sight, Term, TreePath
 from pixpnet.explanation.size import explanation_size
 from pixpnet.fields import Field
 from pixpnet.model import Grid, PixPNet, picture_name
+from pixpnet.parts import Path as ByPath
+from pixpnet.parts import Route
 from pixpnet.parts.ownership import NOBODY
 
 
 def explain(
     model: PixPNet, image: str | Path | Sample, classes: Sequence[str | int] = (), top: int = 10
 ) -> Explanation:
-    """Why the model answers as it does, as the very sum that its decision computes.
+    """Why the model answers as it does, as the very sum that its decision computes, or the path through its tree.
 
     Args:
         model: in eval mode.
@@ -78,14 +80,16 @@ def explain(
             _folder_of(model),
         )
         reasons = model.head.reasons(matches.scores[0], labels)
-        weights, constants = reasons.weights.cpu().double(), reasons.constant.tolist()
-        products = weights * matches.scores[0].cpu().double()
         shares = output.logits[0].double().softmax(dim=0)[labels].tolist()
-    most = len(answer.scores) if model.head.own_only else top
-    explained = tuple(
-        _explained(answer, label, logits[label], share, _Addends(*addends), most)
-        for label, share, *addends in zip(labels, shares, weights, products, constants, strict=True)
-    )
+        others = model.head.readings(matches.scores)
+        kinds = [_Class(label, logits[label], share) for label, share in zip(labels, shares, strict=True)]
+        if isinstance(reasons, ByPath):
+            explained = tuple(map(partial(_by_path, answer, reasons.soft), kinds, reasons.routes))
+        else:
+            weights, constants = reasons.weights.cpu().double(), reasons.constant.tolist()
+            addends = map(_Addends, weights, weights * matches.scores[0].cpu().double(), constants)
+            most = len(answer.scores) if model.head.own_only else top
+            explained = tuple(map(partial(_by_sum, answer, most), kinds, addends))
     sight, *more_sights = _sights(answer)
     return Explanation(
         image=sample.id,
@@ -102,6 +106,7 @@ def explain(
         model=_name(model),
         more_sights=tuple(more_sights),
         score_note=score_note(model),
+        other_answers=tuple(OtherAnswer(rule, model.class_names[int(answers)]) for rule, answers in others.items()),
     )
 
 
@@ -185,22 +190,59 @@ class _Folder:
         return f"{self.path}/{name}" if name in self.names else None
 
 
-def _explained(
-    answer: _Answer, label: int, logit: float, share: float, addends: _Addends, most: int
-) -> ClassExplanation:
+@dataclass(frozen=True)
+class _Class:
+    """An explained class, and what the network gave it."""
+
+    label: int
+    logit: float
+    share: float
+
+
+def _by_sum(answer: _Answer, most: int, explained: _Class, addends: _Addends) -> ClassExplanation:
     order = addends.order()
     listed, rest = order[:most], order[most:]
     terms = zip(listed.tolist(), addends.weights[listed].tolist(), addends.products[listed].tolist(), strict=True)
     owners = _owners(answer, listed)
     return ClassExplanation(
-        label=label,
-        class_name=answer.model.class_names[label],
-        logit=logit,
-        share=share,
-        terms=tuple(_term(answer, label, owners[prototype], prototype, *numbers) for prototype, *numbers in terms),
+        label=explained.label,
+        class_name=answer.model.class_names[explained.label],
+        logit=explained.logit,
+        share=explained.share,
+        terms=tuple(
+            _term(answer, explained.label, owners[prototype], prototype, *numbers) for prototype, *numbers in terms
+        ),
         rest=math.fsum([*addends.products[rest].tolist(), addends.constant]),
         rest_terms=len(rest),
         constant=addends.constant,
+    )
+
+
+def _by_path(answer: _Answer, soft: bool, explained: _Class, route: Route) -> ClassExplanation:
+    nodes = torch.tensor([turn.node for turn in route.turns])
+    owners = _owners(answer, nodes)
+    logs = route.log_probabilities
+    return ClassExplanation(
+        label=explained.label,
+        class_name=answer.model.class_names[explained.label],
+        logit=explained.logit,
+        share=explained.share,
+        terms=tuple(
+            _term(answer, explained.label, owners[node], node, 1.0, log)
+            for node, log in zip(nodes.tolist(), logs, strict=True)
+        ),
+        rest=explained.logit - math.fsum(logs),
+        rest_terms=0,
+        constant=route.log_leaf_probability,
+        path=TreePath(
+            leaf=route.leaf,
+            found=tuple(turn.found for turn in route.turns),
+            probabilities=tuple(map(math.exp, logs)),
+            weight=route.weight,
+            leaf_probability=math.exp(route.log_leaf_probability),
+            leaf_class=answer.model.class_names[route.leaf_label],
+            soft=soft,
+        ),
     )
 
 

@@ -14,6 +14,7 @@ from PIL import Image
 
 from pixpnet.data import ImageError
 from pixpnet.data.decode import read_image
+from pixpnet.explanation.path_text import leaf_text, other_answers_text, turn_text
 from pixpnet.explanation.record import ClassExplanation, Explanation, Term
 from pixpnet.explanation.text import (
     also_text,
@@ -38,8 +39,9 @@ def html_of(explanation: Explanation) -> str:
     best = explanation.predicted
     parts = [
         '<div style="font-family:sans-serif;max-width:60em">',
-        f"<p><b>{escape(explanation.image)}: {escape(best.class_name)}</b> (logit {best.logit:.2f}; "
-        f"softmax {percent(best.share)}, no calibrated probability)</p>",
+        f"<p><b>{escape(explanation.image)}: {escape(best.class_name)}</b> "
+        f"({'' if best.path else f'logit {best.logit:.2f}; '}{'probability by its tree' if best.path else 'softmax'} "
+        f"{percent(best.share)}, not calibrated)</p>",
     ]
     for explained in explanation.classes:
         parts += _class(explanation, explained)
@@ -48,7 +50,8 @@ def html_of(explanation: Explanation) -> str:
     proofs = [term.proof for each in explanation.classes for term in each.terms if term.proof]
     if proofs:
         parts.append(f"<p>{escape(proofs_text(proofs))}</p>")
-    parts += [f"<p>{escape(sentence)}</p>" for sentence in sight_text(explanation)]
+    sentences = (*filter(None, [other_answers_text(explanation)]), *sight_text(explanation))
+    parts += [f"<p>{escape(sentence)}</p>" for sentence in sentences]
     parts.append("</div>")
     return "\n".join(parts)
 
@@ -56,14 +59,19 @@ def html_of(explanation: Explanation) -> str:
 def _class(explanation: Explanation, explained: ClassExplanation) -> Iterator[str]:
     rest = escape(rest_text(explained))
     yield f"<details{' open' if explained is explanation.predicted else ''}>"
-    yield f"<summary>{escape(explained.class_name)}: logit {explained.logit:.2f}, the sum of these{rest}</summary>"
+    path = explained.path
+    made_of = f"logit {explained.logit:.2f}, the sum of these{rest}" if path is None else percent(explained.share)
+    yield f"<summary>{escape(explained.class_name)}: {made_of}</summary>"
     yield '<div style="display:flex;flex-wrap:wrap;gap:1em;align-items:flex-start">'
     yield _picture(explanation, explained)
-    yield "<table><thead><tr><th></th><th>contribution</th><th>this part</th><th>looks like that part</th></tr></thead>"
+    heads = ("contribution", "this part", "looks like that part")
+    if path is not None:
+        heads = ("was it found?", "nearest part", "what was looked for")
+    yield f"<table><thead><tr><th></th>{''.join(f'<th>{head}</th>' for head in heads)}</tr></thead>"
     yield "<tbody>"
     for number, term in enumerate(explained.terms):
-        yield _row(explanation, term, number)
-    yield "</tbody></table></div></details>"
+        yield _row(explanation, explained, term, number)
+    yield f"</tbody></table></div>{'' if path is None else f'<p>{escape(leaf_text(explained, path))}</p>'}</details>"
 
 
 def _picture(explanation: Explanation, explained: ClassExplanation) -> str:
@@ -82,7 +90,9 @@ def _picture(explanation: Explanation, explained: ClassExplanation) -> str:
     )
 
 
-def _row(explanation: Explanation, term: Term, number: int) -> str:
+def _row(explanation: Explanation, explained: ClassExplanation, term: Term, number: int) -> str:
+    product = f"{term.weight:.2f} x {term.score:.2f} = {term.contribution:.2f}"
+    says = product if explained.path is None else turn_text(explained.path, number)
     share = share_of(term.region, explanation.size)
     proof = f"<br>{proof_result(term.proof)}" if term.proof else ""
     that = f"prototype {term.prototype}"
@@ -92,7 +102,7 @@ def _row(explanation: Explanation, term: Term, number: int) -> str:
     grid = f", grid {term.grid + 1}" if len(explanation.sights) > 1 else ""
     return (
         f'<tr><td style="background:{_colour(number)};width:.5em"></td>'
-        f"<td>{term.weight:.2f} x {term.score:.2f} = {term.contribution:.2f}</td>"
+        f"<td>{says}</td>"
         f"<td>{escape(place(term.region))} ({percent(share)}{grid}){proof}</td>"
         f"<td>{_crop(term)}{escape(that)}{escape(f' ({classes})' if classes else '')}</td></tr>"
     )

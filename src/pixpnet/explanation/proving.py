@@ -81,7 +81,7 @@ def prove(
     terms = [term for explained in explanation.classes for term in explained.terms]
     _refuse_another_model(model, pixels, terms)
     boxes = _claims_of_upsampling(model, pixels, terms)
-    tolerances = [grid.comparison.tolerance() for grid in model.grids]
+    tolerances = {term.prototype: model.grids[term.grid].comparison.tolerance(term.distance) for term in terms}
     tests = _Tests()
     for term in terms:
         tests.add(_Change(term.region, inside=False), term)
@@ -95,7 +95,7 @@ def prove(
     def trial(term: Term, region: Region) -> Trial:
         found = moved[_Change(region, inside=False), _cell(term)]
         outside = int(_Change(region, inside=False).mask(explanation.size).sum())
-        held = found.distance <= tolerances[term.grid]
+        held = found.distance <= tolerances[term.prototype]
         return Trial(region, found.similarity, found.distance, held, outside)
 
     def proven(term: Term) -> Term:
@@ -104,7 +104,7 @@ def prove(
         proof = Proof(
             draws=draws,
             seed=seed,
-            tolerance=tolerances[term.grid],
+            tolerance=tolerances[term.prototype],
             field=trial(term, term.region),
             upsampling=trial(term, boxes[term.prototype]),
             inside=inside.similarity,
@@ -305,7 +305,7 @@ def _is_known(model: PixPNet, matches: Matches, term: Term) -> bool:
     if grid.number != term.grid or not (0 <= term.cell[0] < rows and 0 <= term.cell[1] < cols):
         return False
     difference = abs(float(matches.distances[0, term.prototype]) - term.distance)
-    return difference <= _SAME * grid.comparison.tolerance()
+    return difference <= _SAME * grid.comparison.tolerance(term.distance)
 
 
 def _claims_of_upsampling(

@@ -132,6 +132,44 @@ class Term:
 
 
 @dataclass(frozen=True)
+class TreePath:
+    """How a tree came to a class: the way to the leaf that gives the class most. Terms are its nodes, root first.
+
+    A term's contribution is the log of the probability of the turn that was taken at its node.
+
+    Attributes:
+        leaf: its number.
+        found: at each node, whether the turn is the one for a prototype that is found.
+        probabilities: of each turn, as it was taken.
+        weight: what share of the answer the leaf has; 1 where only one leaf counts.
+        leaf_probability: what the leaf gives to the explained class.
+        leaf_class: name of the class that the leaf gives most to.
+        soft: whether other leaves count too, by their weights.
+    """
+
+    leaf: int
+    found: tuple[bool, ...]
+    probabilities: tuple[float, ...]
+    weight: float
+    leaf_probability: float
+    leaf_class: str
+    soft: bool
+
+    @property
+    def not_shown(self) -> float:
+        """The share of the answer that other leaves have."""
+        return 1 - self.weight
+
+
+@dataclass(frozen=True)
+class OtherAnswer:
+    """What another rule would answer to the same scores, such as a hard reading of a soft tree."""
+
+    rule: str
+    class_name: str
+
+
+@dataclass(frozen=True)
 class ClassExplanation:
     """Why a class got its logit: ``logit = sum of the terms' contributions + rest``.
 
@@ -141,10 +179,12 @@ class ClassExplanation:
         logit: what the head computed.
         share: softmax of the logits, no calibrated probability.
         terms: the largest contributions, by absolute value, largest first; all of them where a class is connected with
-            its own prototypes only.
-        rest: sum of what is not listed: of the other contributions, and of the constant.
+            its own prototypes only. Of a tree, the nodes of `path`, from the root on.
+        rest: sum of what is not listed: of the other contributions, and of the constant. Of a tree: the log of what the
+            leaf gives to the class, and by how much other leaves raise it.
         rest_terms: how many contributions are not listed.
-        constant: the part of `rest` that is the same for every image.
+        constant: the part of `rest` that is the same for every image (that reaches the same leaf).
+        path: the way through a tree, where the decision is one.
     """
 
     label: int
@@ -155,6 +195,11 @@ class ClassExplanation:
     rest: float
     rest_terms: int
     constant: float = field(default=0.0, metadata=ADDED_LATER)
+    path: TreePath | None = field(default=None, metadata=ADDED_LATER)
+
+    def __post_init__(self) -> None:
+        if self.path is not None and not len(self.path.found) == len(self.path.probabilities) == len(self.terms):
+            raise ValueError(f"a path of {len(self.path.found)} turns for {len(self.terms)} terms")
 
 
 @dataclass(frozen=True)
@@ -197,6 +242,7 @@ class Explanation:
         more_sights: what the cells of further grids can see.
         score_note: what else a score rests on beside the similarity of its cell, as the end of a sentence; None where a
             score is that similarity.
+        other_answers: what other rules would answer to the same scores (a soft tree, read as a hard one).
     """
 
     image: str
@@ -213,6 +259,7 @@ class Explanation:
     model: str
     more_sights: tuple[Sight, ...] = field(default=(), metadata=ADDED_LATER)
     score_note: str | None = field(default=None, metadata=ADDED_LATER)
+    other_answers: tuple[OtherAnswer, ...] = field(default=(), metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         height, width = self.size

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pixpnet.box import Box, hull
 from pixpnet.class_names import printable
 from pixpnet.explanation.contrast import Contrast
+from pixpnet.explanation.path_text import leaf_text, other_answers_text, parting_text, turn_text
 from pixpnet.explanation.record import ClassExplanation, Explanation, Proof, Sight, Term
 from pixpnet.fields.table import percent
 
@@ -28,6 +29,8 @@ def text_of(explanation: Explanation) -> str:
     terms = [term for explained in explanation.classes for term in explained.terms]
     if any(term.proof for term in terms):
         lines += [*_wrapped(proofs_text([term.proof for term in terms if term.proof])), ""]
+    if readings := other_answers_text(explanation):
+        lines += [*_wrapped(readings), ""]
     for sentence in (*_notes(explanation, terms), *sight_text(explanation)):
         lines += _wrapped(sentence)
     return "\n".join(lines)
@@ -132,6 +135,8 @@ def proofs_text(proofs: Sequence[Proof]) -> str:
 
 def contrast_text(explanation: Explanation, other: ClassExplanation) -> str:
     """Why it is not another class."""
+    if other.path is not None:
+        return parting_text(explanation.predicted, other)
     found: Contrast = explanation.why_not(other.label)
     mine, theirs = printable(found.predicted.class_name), printable(other.class_name)
     steps = " ".join(f"{pair.difference:+.2f}" for pair in found.pairs)
@@ -145,7 +150,8 @@ def contrast_text(explanation: Explanation, other: ClassExplanation) -> str:
 
 def _headline(explanation: Explanation) -> str:
     best = explanation.predicted
-    fact = f": {printable(best.class_name)}  (logit {best.logit:.2f}; softmax {percent(best.share)}, not calibrated)"
+    what = f"logit {best.logit:.2f}; softmax" if best.path is None else "probability by its tree"
+    fact = f": {printable(best.class_name)}  ({what} {percent(best.share)}, not calibrated)"
     return _cut(printable(explanation.image), WIDTH - len(fact)) + fact
 
 
@@ -162,6 +168,11 @@ def rest_text(explained: ClassExplanation) -> str:
 def _class_lines(explanation: Explanation, explained: ClassExplanation) -> Iterator[str]:
     scores = "weighted scores" if explanation.weighted else "scores"
     name = printable(explained.class_name)
+    if explained.path is not None:
+        yield f"{name}: {percent(explained.share)}, by this path of {len(explained.terms)} nodes"
+        yield from _table(_rows(explanation, explained))
+        yield from _wrapped(leaf_text(explained, explained.path))
+        return
     yield f"{name}: logit {explained.logit:.2f}, the sum of {len(explained.terms)} {scores}{rest_text(explained)}"
     yield from _table(_rows(explanation, explained))
 
@@ -169,17 +180,20 @@ def _class_lines(explanation: Explanation, explained: ClassExplanation) -> Itera
 def _rows(explanation: Explanation, explained: ClassExplanation) -> Iterator[tuple[str, ...]]:
     weighted, several = explanation.weighted, len(explanation.sights) > 1
     proven = any(term.proof is not None for term in explained.terms)
+    path = explained.path
     yield (
-        "weight x score" if weighted else "score",
-        "this part",
+        "prototype" if path is not None else "weight x score" if weighted else "score",
+        "nearest part" if path is not None else "this part",
         "share",
         *(("grid",) if several else ()),
         *(("proof",) if proven else ()),
-        "looks like that part of a training image",
+        "looks like that part of a training image" if path is None else "was looked for: that part of a training image",
     )
-    for term in explained.terms:
+    for turn, term in enumerate(explained.terms):
         number = f"{term.contribution:.2f}"
-        if weighted:
+        if path is not None:
+            number = f"{term.prototype} {turn_text(path, turn)}"
+        elif weighted:
             number = f"{term.weight:.2f} x {term.score:.2f} = {number}"
         region = (place(term.region), percent(share_of(term.region, explanation.size)))
         grid = (str(term.grid + 1),) if several else ()

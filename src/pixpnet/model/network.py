@@ -101,15 +101,37 @@ class PixPNet(nn.Module):
         self.origins: tuple[Origin, ...] | None = None
         self.pictures: Path | None = None
         self.backbone = backbone
-        parts = member_named(member).parts(architecture, backbone.grid_channels, len(class_names))
-        # The first grid has plain names, so that weights are called the same in files of all versions.
-        for number, (add_on, comparison) in enumerate(zip(parts.add_ons, parts.comparisons, strict=True), start=1):
-            ending = "" if number == 1 else f"_{number}"
-            self.add_module(f"add_on{ending}", add_on.to(memory_format=torch.channels_last))  # type: ignore[call-overload]
-            self.add_module(f"prototype_layer{ending}", comparison)
+        parts = self._made_of(architecture)
+        for grid, add_on in enumerate(parts.add_ons):
+            self.add_module(_named("add_on", grid), add_on.to(memory_format=torch.channels_last))  # type: ignore[call-overload]
+        self._put(parts)
+        self._fields: dict[tuple[int, int], tuple[Field, ...]] = {}
+
+    def _made_of(self, architecture: Any) -> Parts:
+        return member_named(self.member).parts(architecture, self.backbone.grid_channels, len(self.class_names))
+
+    def _put(self, parts: Parts) -> None:
+        for grid, comparison in enumerate(parts.comparisons):
+            self.add_module(_named("prototype_layer", grid), comparison)
         self.head = parts.decision
         self.ownership = parts.ownership
-        self._fields: dict[tuple[int, int], tuple[Field, ...]] = {}
+
+    def rebuild(self, architecture: Any) -> None:
+        """Gets other prototypes and another decision, with first weights; backbone and add-ons stay as they are.
+
+        For whatever changes how many prototypes there are, such as pruning. An optimizer does not know the new ones.
+
+        Args:
+            architecture: of the same member, with the same embeddings.
+        """
+        with torch.random.fork_rng(devices=[]):
+            parts = self._made_of(architecture)
+        device, dtype, training = self.device, self.dtype, self.training
+        self.architecture = architecture
+        self.origins = None
+        self._put(parts)
+        for module in (*(grid.comparison for grid in self.grids), self.head, self.ownership):
+            module.to(device, dtype).train(training)
 
     def forward(self, images: Float[Tensor, "batch 3 height width"]) -> Output:
         """Logits, with the comparison that they are made of."""
@@ -144,8 +166,7 @@ class PixPNet(nn.Module):
         found: list[Grid] = []
         first = 0
         for number in range(len(self.backbone.grid_channels)):
-            ending = "" if number == 0 else f"_{number + 1}"
-            add_on, comparison = self._modules[f"add_on{ending}"], self._modules[f"prototype_layer{ending}"]
+            add_on, comparison = (self._modules[_named(part, number)] for part in ("add_on", "prototype_layer"))
             assert add_on is not None and isinstance(comparison, Comparison)
             found.append(Grid(number, add_on, comparison, first))
             first += len(comparison.prototypes)
@@ -201,7 +222,7 @@ class PixPNet(nn.Module):
         return self.grids[0].comparison.prototypes.dtype
 
     def prototypes_of(self, label: int) -> Int64[Tensor, " protos"]:
-        """The numbers of the prototypes that speak for a class."""
+        """The numbers of the prototypes that are expected in images of a class: mostly those that speak for it."""
         return self.ownership.of(label)
 
     def similarity_maps(
@@ -297,6 +318,11 @@ class PixPNet(nn.Module):
         from pixpnet.model.file import load_model
 
         return load_model(Path(path), own_code)
+
+
+def _named(part: str, grid: int) -> str:
+    """The first grid has plain names, so that weights are called the same in files of all versions."""
+    return part if grid == 0 else f"{part}_{grid + 1}"
 
 
 class BehindStem(nn.Module):

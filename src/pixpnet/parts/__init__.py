@@ -2,27 +2,29 @@
 
 from pixpnet.parts.add_on import NormalisedCells, build_add_on, with_prepared_cells
 from pixpnet.parts.assembly import Parts
+from pixpnet.parts.binary_tree import BinaryTree, Turn
 from pixpnet.parts.comparison import Comparison, GridMatches
 from pixpnet.parts.decisions import (
     ClassSum,
     Decision,
-    ExplanationSize,
     Linear,
     LinearDecision,
-    NoReasons,
     OwnClass,
-    Sum,
 )
 from pixpnet.parts.losses import LossParts, LossTerm, Step, loss_of
 from pixpnet.parts.matches import Matches
-from pixpnet.parts.measures import Cosine, Measure, Projection, SquaredL2
+from pixpnet.parts.measures import L2, Cosine, Measure, Projection, SquaredL2
 from pixpnet.parts.ownership import OneClassEach, Ownership
 from pixpnet.parts.pooling import Distinct, Focal, Nearest, Pooled, Pooling
+from pixpnet.parts.reasons import ExplanationSize, NoReasons, Path, Reasons, Route, Sum
 from pixpnet.parts.similarities import Negated, Original, Reformulated, Similarity
 from pixpnet.parts.slots import SlotDecision, SlotOwnership
 from pixpnet.parts.subspaces import UnitPrototypes
+from pixpnet.parts.tree import TreeDecision, TreeOwnership
 
 __all__ = [
+    "L2",
+    "BinaryTree",
     "ClassSum",
     "Comparison",
     "Cosine",
@@ -46,16 +48,22 @@ __all__ = [
     "OwnClass",
     "Ownership",
     "Parts",
+    "Path",
     "Pooled",
     "Pooling",
     "Projection",
+    "Reasons",
     "Reformulated",
+    "Route",
     "Similarity",
     "SlotDecision",
     "SlotOwnership",
     "SquaredL2",
     "Step",
     "Sum",
+    "TreeDecision",
+    "TreeOwnership",
+    "Turn",
     "UnitPrototypes",
     "build_add_on",
     "loss_of",

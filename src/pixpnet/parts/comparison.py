@@ -18,9 +18,6 @@ from pixpnet.parts.measures import Measure, Patches
 from pixpnet.parts.pooling import Pooling
 from pixpnet.parts.similarities import Similarity
 
-# Rounding that a proof allows, in units in the last place of what the measure is computed from.
-_UNITS_IN_THE_LAST_PLACE = 16
-
 
 @dataclass(frozen=True)
 class GridMatches:
@@ -122,10 +119,9 @@ class Comparison(nn.Module):
         """What part each channel of each patch has in the similarity to its prototype."""
         return self.measure.shares(patches, prototypes, self.similarity)
 
-    def tolerance(self) -> float:
-        """How far rounding may move the measure at one cell, in float32."""
-        eps = torch.finfo(torch.float32).eps
-        return _UNITS_IN_THE_LAST_PLACE * eps * self.measure.magnitude(self.prototypes[0].numel())
+    def tolerance(self, distance: float = 0.0) -> float:
+        """How far rounding may move the measure at one cell where it has this value, in float32."""
+        return self.measure.rounding(self.prototypes[0].numel(), distance)
 
     def bounds(self) -> tuple[float, float]:
         """The least and the largest possible similarity of a cell."""

@@ -5,56 +5,20 @@ desideratum 3 asks for (`form`). Whoever explains, audits or measures asks the d
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from pixpnet.parts.binary_tree import BinaryTree
 from pixpnet.parts.matches import Matches
 from pixpnet.parts.ownership import Ownership
+from pixpnet.parts.reasons import ExplanationSize, Reasons, Sum
 
 # Logits of every image without each of these.
 _PROTOTYPES_AT_ONCE = 64
-
-
-class NoReasons(ValueError):
-    """A decision cannot say why a class gets its logit; the message says why not."""
-
-
-class ExplanationSize(NamedTuple):
-    """How many elements (scores, and weights they are multiplied with) explain one logit, as the paper counts them.
-
-    What is counted are the connections of the decision, as in the paper's Table 1, not the weights that training left
-    at 0. On CUB-200-2011 (P = 2000, C = 200): 20 and 4000 for a fully connected head, 10 and 10 for the class sum.
-    """
-
-    positive: int
-    both: int
-
-
-@dataclass(frozen=True)
-class Sum:
-    """Reasons that are addends: a logit is `constant` and the sum of `weights` times scores.
-
-    Attributes:
-        weights: for each class that was asked for, of each prototype; exactly 0 where they are not connected.
-        constant: for each class that was asked for.
-    """
-
-    weights: Float[Tensor, "labels protos"]
-    constant: Float[Tensor, " labels"]
-
-    def logits(self, scores: Float[Tensor, " protos"]) -> Float[Tensor, " labels"]:
-        """What the reasons come to, in double precision: the logits, if they are true."""
-        return self.constant.double() + self.weights.double() @ scores.double()
-
-    def magnitude(self, scores: Float[Tensor, " protos"]) -> Float[Tensor, " labels"]:
-        """The sum of the absolute values of what is added up, of which rounding is a share."""
-        return self.constant.double().abs() + self.weights.double().abs() @ scores.double().abs()
 
 
 class Decision(nn.Module, ABC):
@@ -69,7 +33,7 @@ class Decision(nn.Module, ABC):
         """The logits of scores, as a trained network answers."""
 
     @abstractmethod
-    def reasons(self, scores: Float[Tensor, " protos"], labels: Sequence[int]) -> Sum:
+    def reasons(self, scores: Float[Tensor, " protos"], labels: Sequence[int]) -> Reasons:
         """Why these classes get their logits.
 
         Raises:
@@ -102,6 +66,23 @@ class Decision(nn.Module, ABC):
     @abstractmethod
     def own_only(self) -> bool:
         """Whether a class is connected with its own prototypes only, so that all reasons can be listed."""
+
+    @property
+    def claim(self) -> str:
+        """What desideratum 3 asks of it, in words, for an audit that puts it to the test."""
+        return "a logit is a linear model of scores"
+
+    def tree(self) -> BinaryTree | None:
+        """The tree by which it decides, where it is one, so that it can be drawn."""
+        return None
+
+    def leaves(self) -> Float[Tensor, "leaves classes"] | None:
+        """What each leaf of its tree gives to each class."""
+        return None
+
+    def readings(self, scores: Float[Tensor, "batch protos"]) -> Mapping[str, Int64[Tensor, " batch"]]:
+        """The answers that other rules would give to the same scores, by the names of the rules; mostly none."""
+        return {}
 
     def off_class(self) -> Float[Tensor, " connections"]:
         """The weights that it learns between prototypes and classes that they do not speak for."""

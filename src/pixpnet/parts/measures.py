@@ -20,6 +20,12 @@ from torch.nn import functional as F
 from pixpnet.parts.similarities import Similarity
 
 Patches = Float[Tensor, "protos dim kernel_rows kernel_cols"]
+# Rounding that a proof allows, in units in the last place of what a measure is computed from.
+_UNITS_IN_THE_LAST_PLACE = 16
+# Keeps the root, and its gradient, away from 0; the published number of ProtoTree.
+_LEAST_SQUARE = 1e-14
+# Keeps the reciprocal of a squared difference finite.
+_SMALLEST_DIFFERENCE = 1e-12
 # Keeps norms, and with them gradients, away from the pole of a vector of zeros; its distance to anything is 1.
 _SMALLEST_SQUARE = 1e-12
 
@@ -97,6 +103,10 @@ class Measure(ABC):
     def magnitude(self, numbers: int) -> float:
         """How large the numbers are that cancel in it, for vectors of so many: rounding errors are in units of that."""
 
+    def rounding(self, numbers: int, value: float) -> float:
+        """How far rounding may move the measure where it has this value, for vectors of so many numbers, in float32."""
+        return _UNITS_IN_THE_LAST_PLACE * torch.finfo(torch.float32).eps * self.magnitude(numbers)
+
     @abstractmethod
     def range(self, numbers: int) -> tuple[float, float]:
         """The least and the largest value for vectors of so many numbers, each between 0 and 1."""
@@ -172,6 +182,31 @@ class SquaredL2(Measure):
     def range(self, numbers: int) -> tuple[float, float]:
         """From the same vector to opposite corners of the unit cube."""
         return 0.0, float(numbers)
+
+
+class L2(Measure):
+    """The Euclidean distance, not squared (ProtoTree); a floor under the root keeps its gradient finite."""
+
+    def maps(self, embeddings: Tensor, prototypes: Tensor) -> Tensor:
+        """See `Measure`."""
+        return (squared_l2_distances(embeddings, prototypes) + _LEAST_SQUARE).sqrt()
+
+    def shares(self, patches: Patches, prototypes: Patches, similarity: Similarity) -> Patches:
+        """The nearer a channel, the larger its share: in proportion to one over its squared difference (PRP)."""
+        return divided(((patches - prototypes).square() + _SMALLEST_DIFFERENCE).reciprocal())
+
+    def magnitude(self, numbers: int) -> float:
+        """Of the squared distance, a sum of squares of numbers between 0 and 1."""
+        return float(numbers)
+
+    def rounding(self, numbers: int, value: float) -> float:
+        """A root is the steeper the nearer it is to 0: an error e of the square is one of e / d, at most its root."""
+        squared = super().rounding(numbers, value)
+        return squared / max(value, sqrt(squared))
+
+    def range(self, numbers: int) -> tuple[float, float]:
+        """From the same vector to opposite corners of the unit cube."""
+        return 0.0, sqrt(numbers)
 
 
 def divided(parts: Patches) -> Patches:

@@ -30,9 +30,13 @@ class Ownership(nn.Module, ABC):
     def rivals(self) -> tuple[Int64[Tensor, " some"], ...]:
         """Groups of prototypes that may not share a patch, where replacement has such a rule."""
 
+    def expected(self) -> Bool[Tensor, "classes protos"]:
+        """In images of which class a prototype is expected to be found, and measured: of those it speaks for."""
+        return self.mask()
+
     def of(self, label: int) -> Int64[Tensor, " some"]:
-        """The numbers of the prototypes that speak for a class."""
-        return self.mask()[label].nonzero().flatten()
+        """The numbers of the prototypes that are expected in images of a class."""
+        return self.expected()[label].nonzero().flatten()
 
     def owners(self, prototype: int) -> tuple[int, ...]:
         """The classes that a prototype speaks for."""

@@ -12,11 +12,12 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pixpnet.parts.decisions import ExplanationSize, LinearDecision
+from pixpnet.parts.decisions import LinearDecision
 from pixpnet.parts.losses import Step
 from pixpnet.parts.matches import Matches
 from pixpnet.parts.ownership import NOBODY, Ownership
 from pixpnet.parts.pooling import focal
+from pixpnet.parts.reasons import ExplanationSize
 from pixpnet.parts.similarities import Similarity
 
 Mixture = Float[Tensor, "classes protos slots"]

@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import torch.distributed as dist
+from torch import Tensor
+
 from pixpnet.settings import Replacement
 from pixpnet.training.learner import Learner
 
@@ -25,3 +28,10 @@ def keep_in_shape(learner: Learner) -> Mapping[str, float]:
     for grid in learner.model.grids:
         grid.comparison.after_step()
     return NOTHING_TO_LOG
+
+
+def summed_over_processes(numbers: Tensor) -> Tensor:
+    """What all processes of a run have together."""
+    if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+        dist.all_reduce(numbers)
+    return numbers

@@ -138,6 +138,7 @@ class Fitting(pl.LightningModule):
                 "lr": group.rate,
                 "full_rate": group.rate,
                 "weight_decay": group.weight_decay,
+                "eps": group.epsilon,
             }
             for name, group in self.groups.items()
             if group.parameters
@@ -153,6 +154,11 @@ class Fitting(pl.LightningModule):
     def helpers(self) -> Mapping[str, nn.Module]:
         """See `Learner`."""
         return dict(self.extras.items())
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """See `Learner`."""
+        return max(1, int(self.trainer.num_training_batches))
 
     def learns(self, *modules: nn.Module) -> bool:
         """See `Learner`."""
@@ -214,7 +220,7 @@ class Fitting(pl.LightningModule):
 
     def _set_rates(self, step: int) -> None:
         epoch = self.epoch
-        factor = epoch.stage.rate(epoch.begins + step / max(1, int(self.trainer.num_training_batches)))
+        factor = epoch.stage.rate(epoch.begins + step / self.steps_per_epoch)
         for group in self.trainer.optimizers[0].param_groups:
             group["lr"] = group["full_rate"] * factor
 
@@ -368,6 +374,7 @@ class Fitting(pl.LightningModule):
         checkpoint[_STATE] = {
             "lines": to_plain(self.lines),
             "origins": to_plain(self.model.origins),
+            "architecture": to_plain(self.model.architecture),
             "learnt": self.learnt,
             "taken_from": list(self.taken_from),
             "data": self._fingerprint(),
@@ -388,6 +395,9 @@ class Fitting(pl.LightningModule):
                 f"{self.run.checkpoint} does not belong to this run: put the run's own file back, or delete it to "
                 "begin the run anew"
             )
+        # What was pruned at the end of a stage is smaller than what the run began with.
+        if (plain := state.get("architecture", to_plain(self.model.architecture))) != to_plain(self.model.architecture):
+            self.model.rebuild(from_plain(type(self.model.architecture), plain, "architecture"))
         self.lines = [log_line(line) for line in state["lines"]]
         _rename_former_extras(checkpoint["state_dict"])
         self.learnt = state["learnt"]

@@ -11,11 +11,15 @@ from pixpnet.settings import Optimisation
 
 @dataclass(frozen=True)
 class Group:
-    """Some parameters, their learning rate and their L2 weight decay; those that do not learn at all are left out."""
+    """Some parameters, their learning rate and their L2 weight decay; those that do not learn at all are left out.
+
+    `epsilon` is Adam's, which keeps its steps finite.
+    """
 
     parameters: tuple[nn.Parameter, ...]
     rate: float
     weight_decay: float
+    epsilon: float = 1e-8
 
 
 def group(parameters: Iterable[nn.Parameter], rate: float, weight_decay: float) -> Group:

@@ -3,18 +3,20 @@
 import pixpnet._torchvision  # noqa: F401  isort: skip  before torchmetrics imports torchvision
 
 from collections.abc import Iterable, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import Any, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 from torchmetrics import MeanMetric
 from torchmetrics.classification import MulticlassConfusionMatrix
 
 from pixpnet.data.scan import Progress
 from pixpnet.model.modes import evaluating
+from pixpnet.parts import Decision
+from pixpnet.records import ADDED_LATER
 
 T = TypeVar("T")
 
@@ -28,6 +30,19 @@ class Interval:
 
 
 @dataclass(frozen=True)
+class Reading:
+    """How another rule does on the same scores (`Decision.readings`).
+
+    Attributes:
+        accuracy: share of images that it gives their class, 0-1.
+        agreement: share of images to which it gives the network's own answer, 0-1.
+    """
+
+    accuracy: float
+    agreement: float
+
+
+@dataclass(frozen=True)
 class Judgement:
     """How a model did on some images.
 
@@ -38,6 +53,7 @@ class Judgement:
         interval: of the accuracy (Wilson, 95 %), for images like these.
         class_accuracy: the accuracy within each class, None for a class without images.
         confusion: for each true class, how many images were given to each class.
+        readings: what other rules would have answered to the same scores, by their names; None where there are none.
     """
 
     accuracy: float
@@ -46,6 +62,7 @@ class Judgement:
     interval: Interval
     class_accuracy: tuple[float | None, ...]
     confusion: tuple[tuple[int, ...], ...]
+    readings: dict[str, Reading] | None = field(default=None, metadata=ADDED_LATER)
 
 
 def judge(
@@ -55,6 +72,7 @@ def judge(
     device: torch.device | str = "cpu",
     progress: Progress | None = None,
     together: bool = False,
+    decision: Decision | None = None,
 ) -> Judgement:
     """Counts right answers.
 
@@ -66,21 +84,30 @@ def judge(
         progress: told how many batches are done.
         together: with the other processes of a training run, each of which brings its own batches; all get the
             answer for all of them.
+        decision: of the network, where the answers of its other readings are to be counted too (of one process).
     """
     confusion = MulticlassConfusionMatrix(num_classes, validate_args=False, sync_on_compute=together).to(device)
     # A loss that is no number must show, not be left out. ("disable" would forget the weights: torchmetrics 1.9.0.)
     loss = MeanMetric(nan_strategy=float("inf"), sync_on_compute=together).to(device)
     total = batch_count(batches)
+    counted: dict[str, Tensor] = {}
     with evaluating(logits_of):
         for done, batch in enumerate(batches, start=1):
             batch = batch.to(device)
-            logits = logits_of(batch.images).logits.float()
+            output = logits_of(batch.images)
+            logits = output.logits.float()
+            readings = {} if decision is None else decision.readings(output.matches.scores)
+            for name, answers in readings.items():
+                same = torch.stack([(answers == other).sum() for other in (batch.labels, logits.argmax(dim=1))])
+                counted[name] = counted.get(name, torch.zeros_like(same)) + same
             confusion.update(logits, batch.labels)
             loss.update(F.cross_entropy(logits, batch.labels), weight=len(batch))
             if progress is not None:
                 progress(done, total)
     counts = [[int(count) for count in row] for row in confusion.compute().tolist()]
-    return judgement(counts, float(loss.compute()))
+    found = judgement(counts, float(loss.compute()))
+    others = {name: Reading(*(both / found.images).tolist()) for name, both in counted.items()}
+    return replace(found, readings=others or None)
 
 
 def judgement(confusion: Sequence[Sequence[int]], loss: float) -> Judgement:

@@ -39,6 +39,10 @@ class Learner(Protocol):
     def helpers(self) -> Mapping[str, nn.Module]:
         """The member's extras (`Member.extras`)."""
 
+    @property
+    def steps_per_epoch(self) -> int:
+        """Of the optimizer."""
+
     def learns(self, *modules: nn.Module) -> bool:
         """Whether any parameter of these modules learns in the running stage."""
 

@@ -276,7 +276,9 @@ def _refuse_more_than_memory(config: RunConfig, data: DataSet, size: int) -> Non
 def _size_options(config: RunConfig) -> str:
     """The member's own options that decide how much its prototypes take."""
     names = [field.name for field in fields(config.settings.architecture)]
-    return " or ".join(f"--architecture.{name}" for name in names if name == "dim" or name.startswith("prototypes"))
+    return " or ".join(
+        f"--architecture.{name}" for name in names if name in ("dim", "depth") or name.startswith("prototypes")
+    )
 
 
 def _carry_out(fitting: Fitting, trainer: pl.Trainer, config: RunConfig, data: DataSet) -> Metrics | None:
@@ -335,6 +337,8 @@ def _finish(fitting: Fitting, config: RunConfig, data: DataSet, device: torch.de
     write_crops(model, data, run.crops, partial(watcher.busy, "pictures of prototypes"))
 
     before = copy.deepcopy(model)
+    if model.architecture != config.settings.architecture:
+        before.rebuild(config.settings.architecture)
     before.load_state_dict(read_state(run.learnt), strict=False)
 
     features = material.features
@@ -343,11 +347,11 @@ def _finish(fitting: Fitting, config: RunConfig, data: DataSet, device: torch.de
         telling = partial(watcher.busy, task)
         if features is None:
             batches = plain_loader(data, entries, model.preprocessing, material.loading)
-            return judge(which.to(device), model.num_classes, batches, device, telling)
+            return judge(which.to(device), model.num_classes, batches, device, telling, decision=which.head)
         freeze(which.backbone, config, model.preprocessing.size)
         features.compute([ViewOf(entry) for entry in entries], device, telling)
         kept = plain_feature_loader(features, entries, material.loading.batch_size)
-        return judge(which.to(device).behind_stem, model.num_classes, kept, device, telling)
+        return judge(which.to(device).behind_stem, model.num_classes, kept, device, telling, decision=which.head)
 
     test = test_before = None
     if config.judge_on_test and len(data.test):

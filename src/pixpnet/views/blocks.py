@@ -7,6 +7,7 @@ from typing import Literal
 
 from pixpnet.box import hull
 from pixpnet.explanation import ClassExplanation, Explanation, Term
+from pixpnet.explanation.path_text import leaf_text, other_answers_text
 from pixpnet.explanation.text import also_text
 from pixpnet.model import Origin, PixPNet, picture_name
 from pixpnet.views.colours import REGIONS
@@ -16,6 +17,7 @@ from pixpnet.views.stock import Mark, Shot, Stock
 from pixpnet.views.tags import tag_places
 from pixpnet.views.words import (
     SEES_EVERYTHING,
+    adds_words,
     deviation,
     grid_words,
     listing,
@@ -25,6 +27,7 @@ from pixpnet.views.words import (
     prototype_words,
     same_region,
     score_words,
+    share_words,
     sight_words,
 )
 
@@ -42,7 +45,7 @@ class TermBlock:
         here: what the cell sees; None where it sees only padding.
         there: what the prototype's cell saw; None where that is not known.
         source: the prototype's training image.
-        contribution: what it adds.
+        contribution: what it adds; of a path, which way the tree turned.
         product: weight times score, where there are weights; else empty.
         prototype: which one, and of which class where it is another.
         also: other classes that it speaks for; else empty.
@@ -82,10 +85,15 @@ class ProofBlock:
 
 @dataclass(frozen=True)
 class ClassBlock:
-    """Why a class got its logit."""
+    """Why a class got its logit.
+
+    `path` is the sentence about the leaf, where a tree decided; empty where a sum did.
+    """
 
     class_name: str
     logit: str
+    share: str
+    path: str
     image: Shot
     terms: tuple[TermBlock, ...]
     shown: str
@@ -103,7 +111,7 @@ class ExplanationBlock:
 
     Attributes:
         image: its name.
-        share: softmax of the predicted class.
+        share: how sure it says it is, and what that number is.
         model: in a few words.
         sight: what the cells can see.
         score_note: what a score rests on beside the similarity of its cell; empty where nothing.
@@ -111,6 +119,7 @@ class ExplanationBlock:
         truth: the true class, where it is known.
         predicted: why.
         others: why not.
+        readings: what other readings of the same scores answer; empty where there are none.
     """
 
     image: str
@@ -122,6 +131,7 @@ class ExplanationBlock:
     truth: str
     predicted: ClassBlock
     others: tuple[ClassBlock, ...]
+    readings: str
 
 
 @dataclass(frozen=True)
@@ -148,7 +158,7 @@ def explanation_block(explanation: Explanation, stock: Stock, truth: str | None 
     name = explanation.predicted.class_name
     return ExplanationBlock(
         image=explanation.image,
-        share=percent(explanation.predicted.share),
+        share=share_words(explanation),
         model=explanation.model,
         sight=sight_words(explanation),
         score_note=score_words(explanation),
@@ -156,6 +166,7 @@ def explanation_block(explanation: Explanation, stock: Stock, truth: str | None 
         truth=truth or "",
         predicted=predicted,
         others=tuple(others),
+        readings=other_answers_text(explanation),
     )
 
 
@@ -179,6 +190,8 @@ def _class_block(explanation: Explanation, explained: ClassExplanation, stock: S
     return ClassBlock(
         class_name=explained.class_name,
         logit=number(explained.logit),
+        share=percent(explained.share),
+        path="" if explained.path is None else leaf_text(explained, explained.path),
         image=stock.whole(picture, alt, marks),
         terms=tuple(
             _term_block(explanation, explained, term, place, group_of[place], stock)
@@ -256,7 +269,7 @@ def _term_block(
         here=stock.part(image, term.region, f"This part: the region of term {place + 1}"),
         there=stock.part(training, boxes, f"That part: what prototype {term.prototype} saw"),
         source=stock.whole(training, f"Prototype {term.prototype} in {where}", mark),
-        contribution=number(term.contribution),
+        contribution=adds_words(explained, place),
         product=f"{number(term.weight)} × {number(term.score)}" if explanation.weighted else "",
         prototype=prototype_words(term, explained.label),
         also=also_text(term),

@@ -11,6 +11,7 @@ from jaxtyping import UInt8
 from matplotlib.figure import Figure
 
 from pixpnet.box import hull
+from pixpnet.explanation.path_text import leaf_text, other_answers_text
 from pixpnet.explanation.record import ClassExplanation, Explanation, Term
 from pixpnet.explanation.text import also_text
 from pixpnet.mapping.scene import Heatmaps
@@ -19,14 +20,15 @@ from pixpnet.views.pictures import GREY, cut_out, image_pixels, prototype_pixels
 from pixpnet.views.slide import HEIGHT, SMALLEST, WIDTH, Heat, Place, Slide
 from pixpnet.views.tags import tag_places
 from pixpnet.views.words import (
+    adds_words,
     grid_words,
     listing,
     number,
-    percent,
     proof_words,
     prototype_words,
     same_region,
     score_words,
+    share_words,
     sight_words,
 )
 
@@ -70,10 +72,10 @@ def _heading(slide: Slide, explanation: Explanation, shown: str) -> None:
     predicted = explanation.predicted
     across = WIDTH - 2 * _MARGIN
     slide.words(_MARGIN, 0.26, predicted.class_name, across, 24, bold=True)
-    about = f"softmax {percent(predicted.share)}, no calibrated probability  ·  {explanation.model}"
+    about = f"{share_words(explanation)}  ·  {explanation.model}"
     slide.words(_MARGIN, 0.75, f"{about}  ·  {explanation.image}", across, 10.5, MUTED)
     slide.words(_MARGIN, 0.95, sight_words(explanation), across, 10.5, MUTED)
-    notes = (f"Heat maps: {shown}." if shown else "", score_words(explanation))
+    notes = (f"Heat maps: {shown}." if shown else "", score_words(explanation), other_answers_text(explanation))
     slide.words(_MARGIN, 1.15, "  ·  ".join(filter(None, notes)), across, 10.5, MUTED)
 
 
@@ -129,20 +131,21 @@ def _column(
     most: int,
     heat: Sequence[Heat] | None,
 ) -> None:
-    """The terms of a class and their sum."""
+    """The terms of a class and their sum, or the nodes of a path and its leaf."""
     listed = listing(explained, most)
     slide.words(x, _TOP - 0.02, explained.class_name, width, 12, bold=True)
     slide.rule(x, _TOP + 0.27, width, INK)
     columns = 2 if most == _ALONE and len(listed.shown) > 3 else 1
     rows = max(1, -(-len(listed.shown) // columns))
-    top, foot = _TOP + 0.62, _BOTTOM - 0.42
+    top, foot = _TOP + 0.62, _BOTTOM - (0.42 if explained.path is None else 0.78)
     height = (foot - top) / rows
     each = (width - _GAP * (columns - 1)) / columns
     styles = {place: style for style, places in enumerate(same_region(listed.shown)) for place in places}
     side = min(height - 0.1, (each - _WORDS) / 3)
     height = min(height, side + 0.3)
     for across in range(columns):
-        _legend(slide, x + across * (each + _GAP), _TOP + 0.36, side, heat is not None)
+        first = "heat map" if heat is not None else "this part" if explained.path is None else "nearest"
+        _legend(slide, x + across * (each + _GAP), _TOP + 0.36, side, first)
     for place, term in enumerate(listed.shown):
         across, down = divmod(place, rows)
         at = (x + across * (each + _GAP), top + down * height)
@@ -150,6 +153,10 @@ def _column(
         _row(slide, explanation, explained, term, place, styles[place], at, (each, height), side, over)
     y = min(top + rows * height, foot) + 0.06
     slide.rule(x, y, width, GRID)
+    if explained.path is not None:
+        nodes = f"{listed.left} more nodes. " if listed.left else ""
+        slide.paragraph(x, y + 0.08, nodes + leaf_text(explained, explained.path), width, 10, INK, lines=3)
+        return
     listed_sum = number(sum(term.contribution for term in listed.shown))
     parts = f"{listed_sum} shown"
     if listed.left:
@@ -162,10 +169,10 @@ def _column(
     slide.words(x + width - 1.6, y + 0.08, f"logit {number(explained.logit)}", 1.6, 13, bold=True, align="right")
 
 
-def _legend(slide: Slide, x: float, y: float, side: float, heat: bool) -> None:
+def _legend(slide: Slide, x: float, y: float, side: float, first: str) -> None:
     pictures = x + 0.32
     if side >= 0.62:
-        names = ("heat map" if heat else "this part", "looks like", "from here")
+        names = (first, "looks like" if first != "nearest" else "looked for", "from here")
         for place, name in enumerate(names):
             slide.words(pictures + place * (side + 0.06), y, name, side + 0.04, SMALLEST, MUTED)
     else:
@@ -204,7 +211,8 @@ def _row(
         slide.outline(there, boxes, colour, dashed, width=1.4)
     words = pictures + 3 * (side + 0.06) + 0.06
     room = x + width - words
-    adds = slide.words(words, y - 0.02, number(term.contribution), room, 13, bold=True)
+    ink = INK if explained.path is None or explained.path.found[place] else MUTED
+    adds = slide.words(words, y - 0.02, adds_words(explained, place), room, 13, ink, bold=True)
     if grid := grid_words(explanation, term):
         right = slide.width_of(adds.get_text(), adds.get_fontproperties()) + 0.1
         if right < room:

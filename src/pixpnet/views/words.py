@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pixpnet.explanation.path_text import turn_text
 from pixpnet.explanation.record import ClassExplanation, Explanation, Proof, Sight, Term
 from pixpnet.explanation.text import score_text
 
@@ -112,6 +113,19 @@ def grid_words(explanation: Explanation, term: Term) -> str:
     if len(explanation.sights) == 1:
         return ""
     return f"{grid_name(explanation.sights, term.grid)} ({percent(explanation.sight_of(term).mean_fraction)})"
+
+
+def share_words(explanation: Explanation) -> str:
+    """How sure the model says it is, with what that number is."""
+    best = explanation.predicted
+    kind = "softmax" if best.path is None else "probability by its tree"
+    return f"{kind} {percent(best.share)}, not calibrated"
+
+
+def adds_words(explained: ClassExplanation, place: int) -> str:
+    """What a term does for its class: what it adds to the logit, or which way a tree turned at its node."""
+    path = explained.path
+    return number(explained.terms[place].contribution) if path is None else turn_text(path, place)
 
 
 def prototype_words(term: Term, label: int) -> str:

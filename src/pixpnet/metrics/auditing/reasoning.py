@@ -44,7 +44,7 @@ def check_reasoning(model: PixPNet, seed: int = 0) -> Reasoning:
     """Asks the decision for the reasons of all logits of random images, and compares them with the logits."""
     side, head = model.preprocessing.size, model.head
     images = torch.randn(_IMAGES, 3, side, side, generator=torch.Generator().manual_seed(seed))
-    claim, size = "a logit is a linear model of scores", head.size()
+    claim, size = head.claim, head.size()
     try:
         largest = _largest_error(model, images.to(model.device, model.dtype))
     except NoReasons as refusal:

@@ -1,0 +1,61 @@
+"""How a path through a tree is told: one wording for terminal, notebook, figures and pages."""
+
+from pixpnet.class_names import printable
+from pixpnet.explanation.record import ClassExplanation, Explanation, TreePath
+from pixpnet.fields.table import percent
+
+
+def turn_text(path: TreePath, place: int) -> str:
+    """What was decided at a node of a path, and with which probability.
+
+    >>> path = TreePath(0, (True, False), (0.97, 0.5), 0.485, 1.0, "jay", soft=True)
+    >>> turn_text(path, 0), turn_text(path, 1)
+    ('found 97.0%', 'not found 50.0%')
+    """
+    return f"{'found' if path.found[place] else 'not found'} {percent(path.probabilities[place])}"
+
+
+def leaf_text(explained: ClassExplanation, path: TreePath) -> str:
+    """Where the path ends, and how much of the answer that is."""
+    name, leaf_class = printable(explained.class_name), printable(path.leaf_class)
+    leaf = f"Leaf {path.leaf} gives {name} {percent(path.leaf_probability)}"
+    if path.leaf_class != explained.class_name:
+        leaf += f", and most to {leaf_class}"
+    if not path.soft:
+        return f"{leaf}. It is the only leaf that counts."
+    return (
+        f"{leaf}. The path to it has {percent(path.weight)} of the answer; {percent(path.not_shown)} belong to other "
+        f"leaves, which are not shown. All leaves together give {name} {percent(explained.share)}."
+    )
+
+
+def other_answers_text(explanation: Explanation) -> str:
+    """What other readings of the same tree would answer; empty where there are none."""
+    name = explanation.predicted.class_name
+    others = [
+        f"{answer.rule} {'agrees' if answer.class_name == name else f'says {printable(answer.class_name)}'}"
+        for answer in explanation.other_answers
+    ]
+    return f"Other readings of the same scores: {', '.join(others)}." if others else ""
+
+
+def parting_text(predicted: ClassExplanation, other: ClassExplanation) -> str:
+    """Why not another class: where its path parts from that of the answer.
+
+    Raises:
+        ValueError: if one of them has no path.
+    """
+    if predicted.path is None or other.path is None:
+        raise ValueError("paths part where there are paths, and this explanation has sums")
+    mine, theirs = printable(predicted.class_name), printable(other.class_name)
+    start = f"Why not {theirs}? It gets {percent(other.share)}, {mine} {percent(predicted.share)}."
+    if predicted.path.leaf == other.path.leaf:
+        return f"{start} The leaf that gives it most is the same: it gives it {percent(other.path.leaf_probability)}."
+    for place, (term, their_term) in enumerate(zip(predicted.terms, other.terms, strict=False)):
+        found = predicted.path.found[place]
+        if term.prototype == their_term.prototype and found != other.path.found[place]:
+            return (
+                f"{start} The path to the leaf that gives it most parts from this one at prototype {term.prototype}: "
+                f"{turn_text(predicted.path, place)} here, {'not found' if found else 'found'} there."
+            )
+    return start

@@ -15,6 +15,7 @@ from yaml import YAMLError
 from pixpnet.commands import (
     audit,
     compare,
+    convert,
     data,
     demo,
     evaluate,
@@ -27,6 +28,7 @@ from pixpnet.commands import (
     report,
     train,
     train_options,
+    tree,
 )
 from pixpnet.commands.console import visible_output
 from pixpnet.messages import first_line
@@ -89,6 +91,18 @@ COMMANDS: Mapping[str, Command | Mapping[str, Command]] = {
     ),
     "predict": Command("say what is on pictures", predict.add_arguments, predict.run, predict.EXAMPLES),
     "explain": Command("say why, part by part, and prove it", explain.add_arguments, explain.run, explain.EXAMPLES),
+    "tree": Command(
+        "draw the tree by which a network decides, and the paths of pictures",
+        tree.add_arguments,
+        tree.run,
+        tree.EXAMPLES,
+    ),
+    "convert": Command(
+        "turn a trained network into another kind of itself, without training",
+        convert.add_arguments,
+        convert.run,
+        convert.EXAMPLES,
+    ),
     "report": Command(
         "make one page about a run: accuracy, prototypes, explained examples with proofs",
         report.add_arguments,

@@ -71,7 +71,7 @@ def run(args: Namespace) -> int:
         entries = (*data.train, *data.val, *entries)
     batches = plain_loader(data, entries, model.preprocessing, Loading(args.batch_size, args.workers))
     with progress_bar(console, args.split) as progress:
-        judgement = judge(model.to(device), model.num_classes, batches, device, progress)
+        judgement = judge(model.to(device), model.num_classes, batches, device, progress, decision=model.head)
     if args.json:
         record = {"run": str(args.run), "data": data.name, "split": args.split, **to_plain(judgement)}
         sys.stdout.write(json.dumps(record, indent=1) + "\n")
@@ -86,6 +86,7 @@ def _report(judgement: Judgement, model: PixPNet, data: DataSet, split: str) -> 
     lines = [
         f"{data.name}, {split}: {judgement.accuracy:.1%} of {judgement.images} images "
         f"(95 % interval {low:.1%} to {high:.1%}), cross-entropy {judgement.loss:.3f}",
+        *readings_lines(judgement),
         "",
     ]
     for label, (name, accuracy) in enumerate(zip(model.class_names, judgement.class_accuracy, strict=True)):
@@ -96,6 +97,14 @@ def _report(judgement: Judgement, model: PixPNet, data: DataSet, split: str) -> 
         taken = ", ".join(f"{count} for {model.class_names[other]}" for count, other in sorted(wrong, reverse=True)[:3])
         lines.append(f"{name:{width}s}  {accuracy:6.1%}" + (f"   taken: {taken}" if taken else ""))
     return "\n".join(lines) + "\n"
+
+
+def readings_lines(judgement: Judgement) -> list[str]:
+    """What other readings of the same scores would have had, a line each."""
+    return [
+        f"  read as {name}: {reading.accuracy:.1%}, the same answer for {reading.agreement:.1%} of the images"
+        for name, reading in (judgement.readings or {}).items()
+    ]
 
 
 def _refuse_other_classes(model: PixPNet, data: DataSet) -> None:

@@ -40,6 +40,7 @@ def run(args: Namespace) -> int:
         first, *more = wrap(f"{member.summary[0].upper()}{member.summary[1:]}.", _WIDTH)
         rows += [(member.name, member.title, first), *(("", "", line) for line in more)]
         rows.append(("", "", f"presets: {', '.join(member.presets)}"))
+        rows += [("", "", f"--to {name}: {each.summary}") for name, each in member.conversions.items()]
     sys.stdout.write("\n".join(aligned(rows)) + "\n\n")
     sys.stdout.write(
         f"Train one:    pixpnet train --member NAME --preset NAME --out RUN   ({DEFAULT} where none is named)\n"

@@ -12,7 +12,7 @@ Where published settings leave something open, or ours depart from them:
   no prototype.
 - A leaf that knows nothing yet takes all classes for its answer: prototypes above it may come from images of any.
 - The extra rate of the last block of a ResNet-50 is there for whichever backbone has that block before its cut.
-- Small presets choose the depth that suits the classes (one level more than it takes to have a leaf for each), prune
+- Small presets have embeddings of 8 dimensions, choose the depth that suits the classes (one level more than it takes to have a leaf for each), prune
   leaves that know less than twice what a guess knows, and replace prototypes on the way too, so that they learn beside
   patches; the last replacement, after pruning, is the one that counts.
 - Absent: the four corner crops of each training image, which need bounding boxes; training and test images are whole.
@@ -97,7 +97,7 @@ class Pruning:
 
     Attributes:
         threshold: leaves go that give no class more than this; none for twice what a guess would give (0.01 with the
-            200 classes of CUB), or half-way from there to certainty where classes are few
+            200 classes of CUB), but where classes are few no more than a tenth of the way from a guess to certainty
     """
 
     threshold: float | None = 0.01
@@ -110,11 +110,11 @@ class Pruning:
         """The threshold for so many classes.
 
         >>> Pruning(None).least(200), Pruning(None).least(2)
-        (0.01, 0.75)
+        (0.01, 0.55)
         """
         if self.threshold is not None:
             return self.threshold
-        return min(2 / num_classes, (1 + 1 / num_classes) / 2)
+        return min(2 / num_classes, 0.1 + 0.9 / num_classes)
 
 
 @dataclass(frozen=True)
@@ -192,9 +192,14 @@ class ProtoTreeConfig:
 
 
 def _small(optimisation: Optimisation, frame: Frame | None = None) -> ProtoTreeConfig:
+    """Few dimensions, in which distances are small enough for a node to be undecided, and fast add-ons.
+
+    In 256 dimensions everything is far from everything at first, every image turns left at every node, and a few epochs
+    do not change that (held-out training images of cub12, frozen resnet18 @ layer3: 8 % in 256 dimensions, 49 % in 8).
+    """
     return ProtoTreeConfig(
-        ProtoTreeArchitecture(depth=None, cells="normalised"),
-        optimisation=optimisation,
+        ProtoTreeArchitecture(dim=8, depth=None, cells="normalised"),
+        optimisation=replace(optimisation, add_on_rate=1e-2, prototype_rate=1e-2),
         pruning=Pruning(None),
         replacement=TreeReplacement(start=max(1, optimisation.epochs // 2), every=1, unique="patch"),
         frame=frame,

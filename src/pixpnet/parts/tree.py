@@ -325,5 +325,12 @@ class TreeOwnership(Ownership):
 
 
 def negative_log_likelihood(step: Step) -> Float[Tensor, ""]:
-    """Minus the log of the probability of each image's class: what the tree answers is a distribution already."""
-    return -step.logits.gather(1, step.labels[:, None]).mean()
+    """`negative_log_likelihood_loss` of a step."""
+    return negative_log_likelihood_loss(step.logits, step.labels)
+
+
+def negative_log_likelihood_loss(
+    logits: Float[Tensor, "batch classes"], labels: Int64[Tensor, " batch"]
+) -> Float[Tensor, ""]:
+    """Minus the log of the probability of each image's class: what a tree answers is a distribution already."""
+    return -logits.gather(1, labels[:, None]).mean()

@@ -106,7 +106,7 @@ def judge(
                 progress(done, total)
     counts = [[int(count) for count in row] for row in confusion.compute().tolist()]
     found = judgement(counts, float(loss.compute()))
-    others = {name: Reading(*(both / found.images).tolist()) for name, both in counted.items()}
+    others = {name: Reading(*(count / found.images for count in both.tolist())) for name, both in counted.items()}
     return replace(found, readings=others or None)
 
 

@@ -2,17 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from pixpnet.box import hull
 from pixpnet.explanation import ClassExplanation, Explanation, Term
 from pixpnet.explanation.path_text import leaf_text, other_answers_text
 from pixpnet.explanation.text import also_text
-from pixpnet.model import Origin, PixPNet, picture_name
+from pixpnet.model import Origin, PixPNet
 from pixpnet.views.colours import REGIONS
-from pixpnet.views.pictures import image_pixels, prototype_pixels, training_pixels
-from pixpnet.views.prototypes import cell_words, origins_of
+from pixpnet.views.pictures import image_pixels, prototype_pixels
+from pixpnet.views.prototypes import cell_words, origin_pixels, origins_of
 from pixpnet.views.stock import Mark, Shot, Stock
 from pixpnet.views.tags import tag_places
 from pixpnet.views.words import (
@@ -172,7 +171,7 @@ def explanation_block(explanation: Explanation, stock: Stock, truth: str | None 
 
 def prototype_blocks(model: PixPNet, stock: Stock, label: int) -> tuple[PrototypeBlock, ...]:
     """The prototypes of a class; none where prototypes are not patches."""
-    return tuple(_prototype_block(model, stock, origin) for origin in origins_of(model, label))
+    return tuple(prototype_block(model, stock, origin) for origin in origins_of(model, label))
 
 
 def _class_block(explanation: Explanation, explained: ClassExplanation, stock: Stock) -> ClassBlock:
@@ -280,16 +279,9 @@ def _term_block(
     )
 
 
-def _prototype_block(model: PixPNet, stock: Stock, origin: Origin) -> PrototypeBlock:
-    name = picture_name(origin.prototype, model.num_prototypes)
-    folder: Path | None = model.pictures
-    pixels = training_pixels(
-        origin,
-        None if folder is None else folder / f"{name}.png",
-        None if folder is None else folder / f"{name}.jpg",
-        (model.preprocessing.size, model.preprocessing.size),
-    )
-    picture = stock.picture(pixels)
+def prototype_block(model: PixPNet, stock: Stock, origin: Origin) -> PrototypeBlock:
+    """One prototype in its training image."""
+    picture = stock.picture(origin_pixels(model, origin))
     everything = model.fields[origin.grid].sees_everything
     mark = [] if everything or not origin.boxes else [Mark(stock.outline(origin.boxes), 0, 0)]
     return PrototypeBlock(

@@ -4,10 +4,9 @@ from math import ceil
 
 from matplotlib.figure import Figure
 
-from pixpnet.model import PixPNet, picture_name
+from pixpnet.model import PixPNet
 from pixpnet.views.colours import BLUE, MUTED
-from pixpnet.views.pictures import training_pixels
-from pixpnet.views.prototypes import grid_names, origins_of
+from pixpnet.views.prototypes import grid_names, origin_pixels, origins_of
 from pixpnet.views.slide import HEIGHT, SMALLEST, WIDTH, Slide
 from pixpnet.views.words import SEES_EVERYTHING, deviation
 
@@ -45,14 +44,10 @@ def gallery_figure(model: PixPNet, label: int) -> Figure:
     slide.words(_MARGIN, 0.84, about, across, 11, MUTED)
     step = (across - side) / max(1, columns - 1)
     names = grid_names(model)
-    size = (model.preprocessing.size, model.preprocessing.size)
     for place, origin in enumerate(origins):
         down, along = divmod(place, columns)
         x, y = _MARGIN + along * min(step, side + 2 * _GAP), _TOP + down * each
-        name = picture_name(origin.prototype, len(model.origins))
-        crop = None if model.pictures is None else model.pictures / f"{name}.png"
-        picture = None if model.pictures is None else model.pictures / f"{name}.jpg"
-        shown = slide.picture(training_pixels(origin, crop, picture, size), x, y, side)
+        shown = slide.picture(origin_pixels(model, origin), x, y, side)
         if not model.fields[origin.grid].sees_everything:
             slide.outline(shown, origin.boxes, BLUE)
         below = y + shown.height + 0.07

@@ -11,11 +11,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from pixpnet.explanation import Explanation
 from pixpnet.explanation.explaining import score_note
 from pixpnet.explanation.text import score_text
+from pixpnet.model import PixPNet
 from pixpnet.settings import KEPT_EPOCH
 from pixpnet.views.blocks import explanation_block, prototype_blocks
 from pixpnet.views.colours import ON_REGIONS, REGIONS
 from pixpnet.views.report import Report, grid_blocks, judged, surroundings, taken_for, tested, worst
 from pixpnet.views.stock import Stock
+from pixpnet.views.tree_blocks import tree_block
 from pixpnet.views.words import CLAIM, SEES_EVERYTHING, deviation, percent
 
 _MANY_PROTOTYPES = 400
@@ -39,6 +41,19 @@ def explanation_page(explanations: Sequence[Explanation]) -> str:
     return _render(
         "explanation.html", stock, {"title": title, "blocks": blocks, "model": first.model, "patches": patches}
     )
+
+
+def tree_page(model: PixPNet, explanations: Sequence[Explanation] = ()) -> str:
+    """A page that shows the tree by which a model decides, and the paths of some images through it.
+
+    Raises:
+        NoTree: if the model does not decide by one.
+    """
+    stock = Stock(longest=256 if model.num_prototypes <= _MANY_PROTOTYPES else 112)
+    block = tree_block(model, stock)
+    blocks = [explanation_block(explanation, stock) for explanation in explanations]
+    title = f"A tree of {block.nodes} prototypes for {model.num_classes} classes"
+    return _render("tree_page.html", stock, {"title": title, "block": block, "blocks": blocks, "form": model.head.form})
 
 
 def report_page(report: Report) -> str:
@@ -68,6 +83,7 @@ def report_page(report: Report) -> str:
             "worst": worst(report.examples, stock),
             "patches": model.origins is not None,
             "form": model.head.form,
+            "tree": None if model.head.tree() is None else tree_block(model, stock),
             "classes": [(name, prototype_blocks(model, stock, label)) for label, name in enumerate(model.class_names)],
             "classes_open": model.num_classes <= _OPEN_CLASSES,
             "few_classes": model.num_classes <= _FEW_CLASSES,

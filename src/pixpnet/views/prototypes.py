@@ -1,6 +1,10 @@
 """Which prototypes are shown for a class, and how views name their cells."""
 
-from pixpnet.model import Origin, PixPNet
+import numpy as np
+from jaxtyping import UInt8
+
+from pixpnet.model import Origin, PixPNet, picture_name
+from pixpnet.views.pictures import training_pixels
 
 
 def origins_of(model: PixPNet, label: int) -> tuple[Origin, ...]:
@@ -14,6 +18,17 @@ def origins_of(model: PixPNet, label: int) -> tuple[Origin, ...]:
         origin
         for origin in model.origins or ()
         if mine[origin.prototype] or (nobodys[origin.prototype] and origin.label == label)
+    )
+
+
+def origin_pixels(model: PixPNet, origin: Origin) -> UInt8[np.ndarray, "height width 3"]:
+    """The training image that a prototype was taken from, as far as the model's run has pictures of it."""
+    name, folder = picture_name(origin.prototype, model.num_prototypes), model.pictures
+    return training_pixels(
+        origin,
+        None if folder is None else folder / f"{name}.png",
+        None if folder is None else folder / f"{name}.jpg",
+        (model.preprocessing.size, model.preprocessing.size),
     )
 
 

@@ -123,6 +123,15 @@ class Slide:
         line = {"fill": False, "edgecolor": colour, "linewidth": width, "zorder": 3, "joinstyle": "miter"}
         self._axes.add_patch(PathPatch(path, linestyle=style, **line))
 
+    def line(
+        self, points: Sequence[tuple[float, float]], colour: str, dashed: bool = False, width: float = 1.5
+    ) -> None:
+        """A line through some points."""
+        path = Path(list(points))
+        style = (0, (4, 2.2)) if dashed else "solid"
+        edge = {"fill": False, "edgecolor": colour, "linewidth": width, "zorder": 0.5 + width / 100}
+        self._axes.add_patch(PathPatch(path, linestyle=style, joinstyle="miter", **edge))
+
     def rule(self, x: float, y: float, width: float, colour: str, thickness: float = 0.012) -> None:
         """A thin horizontal line."""
         self._axes.add_patch(Rectangle((x, y), width, thickness, facecolor=colour, linewidth=0))

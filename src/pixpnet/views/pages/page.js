@@ -8,6 +8,17 @@ document.addEventListener("click", (event) => {
     other.setAttribute("aria-pressed", String(pin && other === button));
   }
 });
+for (const tree of document.querySelectorAll("[data-tree]")) {
+  tree.querySelector(".tools").hidden = false;
+  tree.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-fold]");
+    if (!button) return;
+    for (const branch of tree.querySelectorAll("details")) branch.open = button.dataset.fold === "open";
+  });
+  tree.querySelector("[data-zoom]").addEventListener("input", (event) => {
+    tree.style.setProperty("--thumb", `${event.target.value}rem`);
+  });
+}
 window.addEventListener("beforeprint", () => {
   for (const folded of document.querySelectorAll("details:not([open])")) {
     folded.open = true;

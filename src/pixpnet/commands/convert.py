@@ -1,0 +1,44 @@
+"""``pixpnet convert``: turns a trained network into another kind of itself, without training."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jsonargparse import ArgumentParser, Namespace
+
+EXAMPLES = """examples:
+  pixpnet convert runs/tree --to hard --out runs/hard-tree     a soft tree becomes a hard one"""
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declares what `convert` takes."""
+    parser.add_argument("run", type=Path, metavar="RUN", help="the folder of a finished run")
+    parser.add_argument(
+        "--to",
+        type=str,
+        required=True,
+        metavar="NAME",
+        help="what to turn it into; `pixpnet members` lists what there is for each member",
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="NEW", help="a new folder, which opens like any run")
+    parser.add_argument(
+        "--test",
+        action="store_true",
+        help="open the test split for the new model, which is recorded, and say its accuracy",
+    )
+    parser.add_argument("--own_code", action="store_true", help="the backbone is code of your own that may be called")
+
+
+def run(args: Namespace) -> int:
+    """Turns a run's model into another one."""
+    from pixpnet.training.converting import convert
+
+    metrics = convert(args.run, args.to, args.out, args.test, args.own_code)
+    for split, judgement in (("validation", metrics.validation), ("test", metrics.test)):
+        if judgement is not None:
+            sys.stdout.write(f"{split} accuracy  {judgement.accuracy:6.1%} of {judgement.images} images\n")
+    sys.stdout.write(f"the run: {args.out}\n")
+    return 0

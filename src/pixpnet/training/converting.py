@@ -1,0 +1,82 @@
+"""What a trained network can be turned into without training, as a run of its own (`Member.conversions`)."""
+
+import json
+import shutil
+from pathlib import Path
+
+from pixpnet.data import DataSet, Entry, Loading, plain_loader
+from pixpnet.family import member_named
+from pixpnet.model import PixPNet
+from pixpnet.model.weights import read_state
+from pixpnet.training.judging import Judgement, judge
+from pixpnet.training.run import Run, RunError
+from pixpnet.training.run_data import open_data_of
+from pixpnet.training.train import Metrics
+
+CONVERSION_FILE = "conversion.json"
+_BATCH = 32
+
+
+def convert(source: Path, name: str, out: Path, test: bool = False, own_code: bool = False) -> Metrics:
+    """Turns a finished run's model into another one, judges that, and keeps it in a run folder of its own.
+
+    The new folder opens like any other: its configuration and log are those of the training that it comes from, and
+    `conversion.json` says from which model, and how.
+
+    Args:
+        source: the folder of a finished run.
+        name: of one of the member's conversions.
+        out: a new folder.
+        test: open the test split for the new model, which is recorded.
+        own_code: the backbone may be a person's own code, which is imported and called.
+
+    Raises:
+        RunError: if the run is not finished, the folder is in use, or the member has no such conversion.
+    """
+    run = Run(source)
+    config = run.config
+    conversions = member_named(config.member).conversions
+    if name not in conversions:
+        known = ", ".join(conversions) or "none"
+        raise RunError(f"a {config.member} cannot be turned into {name!r}; its conversions: {known}")
+    if not run.finished:
+        raise RunError(f"{source} is not finished: pixpnet train --resume {source}")
+    Run.refuse_if_used(out)
+    model = PixPNet.load(source, own_code=own_code)
+    learnt = read_state(run.learnt)
+    before = PixPNet.load(source, own_code=own_code)
+    if before.architecture != config.settings.architecture:
+        before.rebuild(config.settings.architecture)
+    before.load_state_dict(learnt, strict=False)
+    for each in (model, before):
+        conversions[name].convert(each.eval())
+    data = open_data_of(run)
+
+    new = Run.create(out, config, data.listed)
+    new.keep(model, learnt)
+    new.write("log.csv", (source / "log.csv").read_text(encoding="utf-8"))
+    new.write(
+        CONVERSION_FILE, json.dumps({"conversion": name, "from": source.name, "model": run.fingerprint()}, indent=1)
+    )
+    if run.crops.is_dir():
+        shutil.copytree(run.crops, new.crops, dirs_exist_ok=True)
+    former = run.read_metrics()
+    entries = data.test.open(new.recorder(), f"evaluation of the conversion to {name}") if test else ()
+    metrics = Metrics(
+        chosen_epoch=int(former["chosen_epoch"]),
+        epochs=int(former["epochs"]),
+        validation=_judged(model, data, data.val),
+        validation_before=_judged(before, data, data.val),
+        test=_judged(model, data, entries) if entries else None,
+        test_before=_judged(before, data, entries) if entries else None,
+        mean_field=model.mean_field,
+        largest_field=max(field.max_fraction for field in model.fields),
+        prototypes=model.num_prototypes,
+    )
+    new.write_metrics(metrics)
+    return metrics
+
+
+def _judged(model: PixPNet, data: DataSet, entries: tuple[Entry, ...]) -> Judgement:
+    batches = plain_loader(data, entries, model.preprocessing, Loading(_BATCH))
+    return judge(model, model.num_classes, batches, decision=model.head)

@@ -1,0 +1,67 @@
+"""What the page about a tree is given: nodes and leaves as shots and words, from the root on."""
+
+from dataclasses import dataclass
+
+from pixpnet.model import PixPNet
+from pixpnet.views.blocks import PrototypeBlock, prototype_block
+from pixpnet.views.stock import Stock
+from pixpnet.views.tree_figure import leaf_classes, leaf_words, tree_of
+
+_OPEN_LEVELS = 3
+
+
+@dataclass(frozen=True)
+class TreeBlock:
+    """A node with everything that follows it, or a leaf.
+
+    Attributes:
+        number: of the node or leaf.
+        leaf: the classes that a leaf knows, in words; empty for a node.
+        prototype: what the node looks for; None for a leaf, or where prototypes are not patches.
+        found: what follows where it is found.
+        missed: what follows where it is not.
+        nodes: how many nodes there are from here on.
+        classes: names of the classes that the leaves from here on answer with, each once.
+        open: whether the page shows what follows before anybody asks.
+    """
+
+    number: int
+    leaf: str
+    prototype: PrototypeBlock | None
+    found: "TreeBlock | None"
+    missed: "TreeBlock | None"
+    nodes: int
+    classes: tuple[str, ...]
+    open: bool
+
+
+def tree_block(model: PixPNet, stock: Stock) -> TreeBlock:
+    """A model's whole tree.
+
+    Raises:
+        NoTree: if it does not decide by one.
+    """
+    tree = tree_of(model)
+    made: dict[int, TreeBlock] = {}
+    levels = {0: 0}
+    for place in tree.below(0):
+        if place >= 0:
+            levels |= dict.fromkeys(tree.children[place], levels[place] + 1)
+    for place in reversed(list(tree.below(0))):
+        if place < 0:
+            known = leaf_classes(model, ~place)
+            made[place] = TreeBlock(~place, leaf_words(known), None, None, None, 0, (known[0].class_name,), open=False)
+            continue
+        missed, found = (made[child] for child in tree.children[place])
+        origin = None if model.origins is None else model.origins[place]
+        made[place] = TreeBlock(
+            number=place,
+            leaf="",
+            prototype=None if origin is None else prototype_block(model, stock, origin),
+            found=found,
+            missed=missed,
+            nodes=1 + found.nodes + missed.nodes,
+            classes=tuple(dict.fromkeys((*found.classes, *missed.classes))),
+            open=levels[place] < _OPEN_LEVELS,
+        )
+    return made[0]

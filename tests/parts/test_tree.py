@@ -143,6 +143,8 @@ def test_readings_are_those_of_walking_down_the_tree() -> None:
     decision, scores = decision_of(4, seed=3), scores_of(50, 15, seed=4)
     theta = decision.knowledge.numpy()
     readings = {name: answers.tolist() for name, answers in decision.readings(scores).items()}
+    assert set(readings) == {"sample_max", "greedy"}
+    readings["soft"] = decision.logits(scores).argmax(dim=1).tolist()
     for image, row in enumerate(scores.numpy()):
         weights = leaf_weights(-row)
         node = 0
@@ -155,9 +157,13 @@ def test_readings_are_those_of_walking_down_the_tree() -> None:
 
 
 @pytest.mark.parametrize("inference", ["soft", "sample_max", "greedy"])
-def test_a_trees_own_answer_is_the_reading_of_its_name(inference: str) -> None:
-    decision, scores = decision_of(4, inference=inference), scores_of(40, 15)
-    assert torch.equal(decision.logits(scores).argmax(dim=1), decision.readings(scores)[inference])
+def test_a_trees_answer_is_what_other_trees_call_the_reading_of_its_name(inference: str) -> None:
+    scores = scores_of(40, 15)
+    own = decision_of(4, inference=inference)
+    assert inference not in own.readings(scores)
+    for other in {"soft", "sample_max", "greedy"} - {inference}:
+        readings = decision_of(4, inference=other).readings(scores)
+        assert torch.equal(own.logits(scores).argmax(dim=1), readings[inference])
 
 
 @pytest.mark.parametrize("inference", ["soft", "sample_max", "greedy"])

@@ -113,8 +113,10 @@ def proofs_text(proofs: Sequence[Proof]) -> str:
     untested = len(proofs) - len(tested)
     said = ["Proof:"]
     if tested:
+        tolerances = [proof.tolerance for proof in tested]
         held, score = sum(proof.passed for proof in tested), max(proof.score_outside for proof in tested)
-        allowed = " or ".join(dict.fromkeys(f"{proof.tolerance:.1e}" for proof in tested))
+        ends = dict.fromkeys(f"{end:.1e}" for end in (min(tolerances), max(tolerances)))
+        allowed = " to ".join(ends)
         said.append(
             f"{held} of {len(tested)} claims hold. Every pixel outside a part was changed in {first.draws} ways "
             f"(noise, one colour, {first.pictures}); a claim holds if the distance at its cell stays within "
@@ -187,7 +189,7 @@ def _rows(explanation: Explanation, explained: ClassExplanation) -> Iterator[tup
         "share",
         *(("grid",) if several else ()),
         *(("proof",) if proven else ()),
-        "looks like that part of a training image" if path is None else "was looked for: that part of a training image",
+        "looks like that part of a training image" if path is None else "looked for, in a training image",
     )
     for turn, term in enumerate(explained.terms):
         number = f"{term.contribution:.2f}"

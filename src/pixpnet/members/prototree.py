@@ -12,9 +12,9 @@ Where published settings leave something open, or ours depart from them:
   no prototype.
 - A leaf that knows nothing yet takes all classes for its answer: prototypes above it may come from images of any.
 - The extra rate of the last block of a ResNet-50 is there for whichever backbone has that block before its cut.
-- Small presets have embeddings of 8 dimensions, choose the depth that suits the classes (one level more than it takes to have a leaf for each), prune
-  leaves that know less than twice what a guess knows, and replace prototypes on the way too, so that they learn beside
-  patches; the last replacement, after pruning, is the one that counts.
+- Small presets have embeddings of 8 dimensions, choose the depth that suits the classes (one level more than it takes
+  to have a leaf for each), prune leaves that know less than twice what a guess knows, and replace prototypes on the way
+  too, so that they learn beside patches; the last replacement, after pruning, is the one that counts.
 - Absent: the four corner crops of each training image, which need bounding boxes; training and test images are whole.
 - With several grids, nodes are shared out among them level by level, the first grid asking first.
 - As for ProtoPNet: the model is judged on a validation split, and the backbone keeps its batch statistics where it does

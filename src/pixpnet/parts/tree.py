@@ -9,7 +9,7 @@ Everything is computed in logs: products of probabilities underflow, and leaves 
 exactly 0 to other classes. Leaves learn without gradients (`leaf_update`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import log
 from typing import Any
 
@@ -147,13 +147,14 @@ class TreeDecision(Decision):
         return (1 - turns) @ self._found.T + turns @ self._missed.T
 
     def readings(self, scores: Float[Tensor, "batch protos"]) -> Mapping[str, Int64[Tensor, " batch"]]:
-        """The answers of the whole tree, of its most probable leaf, and of likely turns only."""
+        """The answers of the whole tree, of its most probable leaf, and of likely turns only; but for its own."""
         best = self.knowledge.argmax(dim=1)
-        return {
-            "soft": self._soft(scores).argmax(dim=1),
-            "sample_max": best[self._leaf_of(scores, "sample_max")],
-            "greedy": best[self._leaf_of(scores, "greedy")],
+        rules: dict[str, Callable[[], Int64[Tensor, " batch"]]] = {
+            "soft": lambda: self._soft(scores).argmax(dim=1),
+            "sample_max": lambda: best[self._leaf_of(scores, "sample_max")],
+            "greedy": lambda: best[self._leaf_of(scores, "greedy")],
         }
+        return {rule: answers() for rule, answers in rules.items() if rule != self.inference}
 
     # Reasons --------------------------------------------------------------------------------------------------
 

@@ -270,7 +270,7 @@ def _term_block(
         source=stock.whole(training, f"Prototype {term.prototype} in {where}", mark),
         contribution=adds_words(explained, place),
         product=f"{number(term.weight)} × {number(term.score)}" if explanation.weighted else "",
-        prototype=prototype_words(term, explained.label),
+        prototype=prototype_words(term, explained),
         also=also_text(term),
         grid=grid_words(explanation, term),
         origin="" if term.origin is None else term.origin.image,

@@ -137,15 +137,16 @@ def _column(
     slide.rule(x, _TOP + 0.27, width, INK)
     columns = 2 if most == _ALONE and len(listed.shown) > 3 else 1
     rows = max(1, -(-len(listed.shown) // columns))
-    top, foot = _TOP + 0.62, _BOTTOM - (0.42 if explained.path is None else 0.78)
+    top, foot = _TOP + 0.62, _BOTTOM - (0.42 if explained.path is None else 0.95)
     height = (foot - top) / rows
     each = (width - _GAP * (columns - 1)) / columns
     styles = {place: style for style, places in enumerate(same_region(listed.shown)) for place in places}
     side = min(height - 0.1, (each - _WORDS) / 3)
     height = min(height, side + 0.3)
     for across in range(columns):
-        first = "heat map" if heat is not None else "this part" if explained.path is None else "nearest"
-        _legend(slide, x + across * (each + _GAP), _TOP + 0.36, side, first)
+        this, that = ("this part", "looks like") if explained.path is None else ("nearest", "looked for")
+        names = ("heat map" if heat is not None else this, that, "from here")
+        _legend(slide, x + across * (each + _GAP), _TOP + 0.36, side, names)
     for place, term in enumerate(listed.shown):
         across, down = divmod(place, rows)
         at = (x + across * (each + _GAP), top + down * height)
@@ -155,7 +156,7 @@ def _column(
     slide.rule(x, y, width, GRID)
     if explained.path is not None:
         nodes = f"{listed.left} more nodes. " if listed.left else ""
-        slide.paragraph(x, y + 0.08, nodes + leaf_text(explained, explained.path), width, 10, INK, lines=3)
+        slide.paragraph(x, y + 0.08, nodes + leaf_text(explained, explained.path), width, 9.5, INK, lines=4)
         return
     listed_sum = number(sum(term.contribution for term in listed.shown))
     parts = f"{listed_sum} shown"
@@ -169,10 +170,9 @@ def _column(
     slide.words(x + width - 1.6, y + 0.08, f"logit {number(explained.logit)}", 1.6, 13, bold=True, align="right")
 
 
-def _legend(slide: Slide, x: float, y: float, side: float, first: str) -> None:
+def _legend(slide: Slide, x: float, y: float, side: float, names: Sequence[str]) -> None:
     pictures = x + 0.32
     if side >= 0.62:
-        names = (first, "looks like" if first != "nearest" else "looked for", "from here")
         for place, name in enumerate(names):
             slide.words(pictures + place * (side + 0.06), y, name, side + 0.04, SMALLEST, MUTED)
     else:
@@ -212,7 +212,8 @@ def _row(
     words = pictures + 3 * (side + 0.06) + 0.06
     room = x + width - words
     ink = INK if explained.path is None or explained.path.found[place] else MUTED
-    adds = slide.words(words, y - 0.02, adds_words(explained, place), room, 13, ink, bold=True)
+    size_of_words = 13 if explained.path is None else 10.5
+    adds = slide.words(words, y - 0.02, adds_words(explained, place), room, size_of_words, ink, bold=True)
     if grid := grid_words(explanation, term):
         right = slide.width_of(adds.get_text(), adds.get_fontproperties()) + 0.1
         if right < room:
@@ -228,7 +229,7 @@ def _row(
             mark, ink = "", MUTED
         lines.append((f"{mark}{proof_words(term.proof)}", ink))
     source_image = "" if term.origin is None else f", {term.origin.image}"
-    lines.append((f"{prototype_words(term, explained.label)}{source_image}", MUTED))
+    lines.append((f"{prototype_words(term, explained)}{source_image}", MUTED))
     if term.also:
         lines.append((also_text(term), MUTED))
     for step, (line, ink) in enumerate(lines[: max(1, int((height - 0.24) / 0.168))]):

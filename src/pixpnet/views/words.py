@@ -128,15 +128,10 @@ def adds_words(explained: ClassExplanation, place: int) -> str:
     return number(explained.terms[place].contribution) if path is None else turn_text(path, place)
 
 
-def prototype_words(term: Term, label: int) -> str:
-    """Which prototype it is, and of which class where that is not the explained one.
-
-    Args:
-        term: of the prototype.
-        label: the class that is explained.
-    """
-    owner = "" if term.label == label or not term.class_name else f" of {term.class_name}"
-    return f"prototype {term.prototype}{owner}"
+def prototype_words(term: Term, explained: ClassExplanation) -> str:
+    """Which prototype it is, and of which class where that is not the explained one; those of a tree are of none."""
+    elsewhere = term.class_name and term.label != explained.label and explained.path is None
+    return f"prototype {term.prototype}{f' of {term.class_name}' if elsewhere else ''}"
 
 
 def _seen(sight: Sight) -> str:

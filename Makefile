@@ -56,6 +56,7 @@ bench: $(STAMP)  ## speed, as ratios measured side by side in one run
 	$(BIN)/python benchmarks/fields.py
 	$(BIN)/python benchmarks/birds.py
 	$(BIN)/python benchmarks/training.py
+	$(BIN)/python benchmarks/members.py
 	$(BIN)/python benchmarks/mapping.py
 	$(BIN)/python benchmarks/explaining.py
 	$(BIN)/python benchmarks/relevance.py

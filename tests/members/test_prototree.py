@@ -12,7 +12,10 @@ from torch import Tensor
 
 from pixpnet.cli import main
 from pixpnet.config import RunConfig
+from pixpnet.data import preprocess
 from pixpnet.explanation import Explanation, explain, prove
+from pixpnet.mapping import MAPPINGS
+from pixpnet.members.pixpnet import Architecture
 from pixpnet.members.prototree import (
     PRESETS,
     ProtoTreeArchitecture,
@@ -25,6 +28,7 @@ from pixpnet.members.prototree import (
     stages,
 )
 from pixpnet.metrics.auditing import audit
+from pixpnet.metrics.ordering import relevance_ordering
 from pixpnet.model import Backbone, PixPNet
 from pixpnet.parts import BinaryTree, TreeDecision
 from pixpnet.settings import Optimisation
@@ -33,6 +37,7 @@ from pixpnet.training.actions import Replace
 from pixpnet.training.converting import convert
 from pixpnet.training.fitting import Fitting
 from pixpnet.training.run import RunError
+from pixpnet.views.tree_figure import NoTree, tree_figure
 from tests.members.toys import Trained, pixel_model, trained_run
 from tests.training.material import batches_of, draw_pictures, end_of, entries_of, in_child, start_child
 from tests.training.sameness import same
@@ -381,20 +386,26 @@ def test_the_whole_tree_is_drawn(trained: Trained, tmp_path: Path, name: str) ->
         assert all(f"Prototype {node} " in page for node in range(trained.model.num_prototypes))
 
 
-def test_a_model_without_a_tree_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    model = PixPNet(
-        Backbone(torch.nn.Conv2d(3, 4, 1), "", (8, 8)),
-        member_architecture(),
-        ("jay", "wren"),
-        pixel_model("prototree", ProtoTreeArchitecture(depth=1), 2, 8).preprocessing,
-    )
-    from pixpnet.views.tree_figure import NoTree, tree_figure
-
+def test_a_model_without_a_tree_says_so() -> None:
+    model = pixel_model("pixpnet", Architecture(dim=3, prototypes_per_class=1), 2, 8)
     with pytest.raises(NoTree, match="does not decide by a tree"):
         tree_figure(model)
 
 
-def member_architecture() -> Any:
-    from pixpnet.members.pixpnet import Architecture
+def test_a_class_behind_no_prototype_that_is_found_is_measured_by_nothing(trained: Trained) -> None:
+    model = PixPNet.load(trained.path)
+    decision = tree_of(model)
+    decision.knowledge.copy_(torch.tensor([0.0, 9.0, 0.0]).expand_as(decision.knowledge))
+    decision.knowledge[decision.tree().greedy_leaf([0.0] * decision.tree().num_nodes)] = torch.tensor([9.0, 0.0, 0.0])
+    assert not model.prototypes_of(0).numel()
+    assert model.prototypes_of(1).numel()
+    data = open_run_data(trained.config)
+    samples = [preprocess(data.reader(entry), model.preprocessing) for entry in data.val if entry.label == 0]
+    for mapping in MAPPINGS.values():
+        found = relevance_ordering(model, samples, mapping, prototypes_per_sample=1)
+        assert (found.pairs, found.area, found.recovery) == ((), None, None)
 
-    return Architecture(dim=4, prototypes_per_class=1)
+
+def test_measured_figures_say_that_prototypes_have_no_class(trained: Trained) -> None:
+    note = trained.model.ownership.measured_on
+    assert note is not None and "not defined" in note

@@ -17,6 +17,9 @@ class Ownership(nn.Module, ABC):
     """
 
     labels: Tensor
+    #: What readers of measured figures must know where prototypes are measured on other images than those of the
+    #: classes that they speak for (`expected`); None where they are not.
+    measured_on: str | None = None
 
     @abstractmethod
     def mask(self) -> Bool[Tensor, "classes protos"]:

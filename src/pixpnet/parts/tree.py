@@ -289,6 +289,11 @@ class TreeOwnership(Ownership):
     images of the classes that leaves behind *found* answer with.
     """
 
+    measured_on = (
+        "Prototypes of a tree have no class, so S_con and S_sta are not defined for them as published: they are measured on "
+        "images of the classes that leaves behind 'found' answer with, and are not comparable with those of other members."
+    )
+
     def __init__(self, decision: TreeDecision) -> None:
         super().__init__()
         # In a tuple, so that the decision's numbers are not this module's too, and in files twice.

@@ -166,6 +166,8 @@ def order_sample(
     model = curves.model
     image = sample.image.as_subclass(Tensor).to(model.device, model.dtype)
     prototypes = _drawn(model.prototypes_of(sample.label), prototypes_per_sample, seed, sample.id)
+    if not prototypes:  # of a tree, a class may lie behind no prototype that is found
+        return ()
     start = torch.randn(image.shape, generator=generator_for(seed, "start", sample.id)).to(image)
     given = scene(model, image, prototypes, generator_for(seed, "mapping", sample.id))
     heat = mapping(given).maps

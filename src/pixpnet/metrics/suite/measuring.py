@@ -233,6 +233,8 @@ class _Suite:
             if name == "prp":
                 notes[name].append("prp draws no region of its own, so there is no S_con and no S_sta (as in Table 2)")
                 continue
+            if (known := self.model.ownership.measured_on) is not None:
+                notes[name].append(known)
             parts = self.kept.get(_Parts, *key, name)
             if parts is None:
                 window, claimed = scores_by_region(

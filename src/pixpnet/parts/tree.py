@@ -290,8 +290,9 @@ class TreeOwnership(Ownership):
     """
 
     measured_on = (
-        "Prototypes of a tree have no class, so S_con and S_sta are not defined for them as published: they are measured on "
-        "images of the classes that leaves behind 'found' answer with, and are not comparable with those of other members."
+        "Prototypes of a tree have no class, so S_con and S_sta are not defined for them as published: they are "
+        "measured on images of the classes that leaves behind 'found' answer with, and are not comparable with those "
+        "of other members."
     )
 
     def __init__(self, decision: TreeDecision) -> None:

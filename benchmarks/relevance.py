@@ -4,13 +4,16 @@
 
 Random weights (the speed does not depend on them), one image of 224 x 224 pixels, one thread, processor time, the
 contestants in turns, so that a busy machine slows all of them alike. Medians of ratios within a round are shown. zennit
-is taken as it comes (EpsilonPlus, from the embedding of one cell), with its canonizer for the network and its hooks.
+is taken as it comes (EpsilonPlus, from the embedding of one cell), with its canonizer for the network and its hooks. A
+prototype costs as much as its cell sees: "10 inner cells" are ten different ones in the middle, which see the most. The
+first image of a network takes two passes more, for the check of what was recorded, and is no part of this.
 """
 
 import argparse
 import os
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -26,12 +29,14 @@ from zennit.torchvision import ResNetCanonizer, VGGCanonizer
 from pixpnet import zoo
 from pixpnet.data import Preprocessing
 from pixpnet.mapping.relevance import prp
-from pixpnet.mapping.scene import scene
+from pixpnet.mapping.scene import Scene, scene
 from pixpnet.members.pixpnet import Architecture
 from pixpnet.model import Backbone, PixPNet
 from side_by_side import ratios
 
-SIZE, LIMIT = 224, 6.0
+SIZE = 224
+# In forward passes, of one prototype and of ten.
+LIMITS = {"PRP, 1 prototype": 4.0, "PRP, 10 prototypes": 8.0}
 CUTS: dict[tuple[str, str], type[Canonizer]] = {
     ("vgg16", "maxpool5"): VGGCanonizer,
     ("resnet18", "layer3"): ResNetCanonizer,
@@ -63,11 +68,20 @@ def by_zennit(model: PixPNet, image: Tensor, canonizer: type[Canonizer]) -> Call
     return work
 
 
-def table(name: str, at: str, rounds: int) -> float:
-    """Prints the ratios of one cut; returns that of one prototype."""
+def at_inner_cells(about: Scene) -> Scene:
+    """The same prototypes, found at cells around the middle."""
+    (part,) = about.grids
+    rows, cols = part.similarity_maps.shape[-2:]
+    inner = [(row, col) for row in range(rows // 2 - 1, rows // 2 + 2) for col in range(cols // 2 - 2, cols // 2 + 2)]
+    return replace(about, grids=(replace(part, cells=torch.tensor(inner[: len(part.cells)])),))
+
+
+def table(name: str, at: str, rounds: int) -> dict[str, float]:
+    """Prints the ratios of one cut."""
     model = network(name, at)
     image = torch.randn(3, SIZE, SIZE, generator=torch.Generator().manual_seed(0))
     one, ten = scene(model, image, [0]), scene(model, image, list(range(10)))
+    inner = at_inner_cells(ten)
 
     def forward() -> None:
         with torch.no_grad():
@@ -78,13 +92,14 @@ def table(name: str, at: str, rounds: int) -> float:
             "forward pass": forward,
             "PRP, 1 prototype": lambda: prp(one),
             "PRP, 10 prototypes": lambda: prp(ten),
+            "PRP, 10 inner cells": lambda: prp(inner),
             "zennit EpsilonPlus, 1 cell": by_zennit(model, image, CUTS[name, at]),
         },
         rounds,
     )
     for contestant, ratio in found.items():
         print(f"  {name} @ {at}: {contestant:28s} {ratio:6.2f}", flush=True)
-    return found["PRP, 1 prototype"]
+    return found
 
 
 def main() -> int:
@@ -95,10 +110,10 @@ def main() -> int:
     torch.set_num_threads(1)
     print("relevance / a forward pass on the same image")
     found = {cut: table(*cut, arguments.rounds) for cut in CUTS}
-    reached = found["vgg16", "maxpool5"]
-    print(f"wanted: one prototype on vgg16 @ maxpool5 at most {LIMIT}")
-    print(f"reached: {reached:.2f}")
-    return 0 if reached <= LIMIT else 1
+    reached = {name: found["vgg16", "maxpool5"][name] for name in LIMITS}
+    for name, limit in LIMITS.items():
+        print(f"wanted on vgg16 @ maxpool5: {name} at most {limit}, reached: {reached[name]:.2f}")
+    return 0 if all(reached[name] <= limit for name, limit in LIMITS.items()) else 1
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ never defined. Nothing in pixpnet uses those operators (they serve object detect
 we declare them, without an implementation, and import again. Any other error is not ours to cure.
 
 Write ``from pixpnet._torchvision import torchvision``, or import this module before anything that imports
-torchvision by itself (timm, torchmetrics, zennit).
+torchvision by itself (timm, torchmetrics).
 """
 
 import importlib

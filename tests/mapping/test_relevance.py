@@ -27,6 +27,7 @@ from tests.mapping.networks import (
     kept,
     picture,
 )
+from tests.tracing.networks import Noticing
 
 EVERY = [*FAMILIES, *BEYOND]
 
@@ -110,7 +111,7 @@ def test_the_naive_way_gains_relevance_at_every_residual_addition_and_ours_does_
 
 def test_each_prototype_has_the_map_it_would_have_alone() -> None:
     model = build("vgg11_bn", "maxpool3", biased=True, prototypes_per_class=6)
-    together = prp(scene(model, picture(), list(range(11)))).maps  # more than go at once
+    together = prp(scene(model, picture(), list(range(11)))).maps  # some of them at one cell
     for number in (0, 5, 10):
         alone = prp(scene(model, picture(), [number])).maps[0]
         torch.testing.assert_close(together[number], alone, rtol=1e-4, atol=1e-7)
@@ -241,6 +242,13 @@ def _half_in_place(cells: Tensor) -> Tensor:
 def test_writing_through_a_view_is_refused() -> None:
     with pytest.raises(UnsupportedRelevance, match="view"):
         prp(scene(own(_half_in_place), torch.randn(3, 16, 16), [0]))
+
+
+def test_a_network_whose_code_looks_at_values_is_refused() -> None:
+    model = own(nn.Identity())
+    model.add_on = Noticing().eval()  # a backbone would refuse it
+    with pytest.raises(UnsupportedRelevance, match="another image"):
+        prp(scene(model, torch.randn(3, 16, 16), [0]))
 
 
 def _in_place_without_using_the_result(cells: Tensor) -> Tensor:

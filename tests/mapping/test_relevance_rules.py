@@ -19,12 +19,12 @@ from pixpnet._torchvision import torchvision
 from pixpnet.data import Preprocessing
 from pixpnet.mapping.relevance import prp
 from pixpnet.mapping.relevance.pixels import PixelBox
-from pixpnet.mapping.relevance.rules import propagate
-from pixpnet.mapping.relevance.tape import record
+from pixpnet.mapping.relevance.rules import Propagation
 from pixpnet.mapping.scene import scene
 from pixpnet.members.pixpnet import Architecture
 from pixpnet.model import PixPNet
 from pixpnet.parts import Cosine, Measure, NormalisedCells, Original, Reformulated, Similarity, SquaredL2
+from pixpnet.tracing import Recording, record
 from tests.mapping.networks import PREPROCESSING, around, picture, randomise
 
 # Black and white, as the network gets them: for each end a row of colours.
@@ -78,6 +78,11 @@ def test_an_embedding_that_is_only_pulled_down_is_shared_by_what_pulls() -> None
     about = scene(model, image, [0])
     row, col = about.cells[0]
     assert prp(about).maps[0, row, col] == pytest.approx(about.similarity_maps[0][row, col].item(), rel=1e-5)
+
+
+def pixels_of(tape: Recording, relevance: Tensor) -> Tensor:
+    """The relevance of the image, from that of what was recorded."""
+    return Propagation(tape, PixelBox(tape, PREPROCESSING))(relevance)
 
 
 def _stabilised(sums: Tensor) -> Tensor:
@@ -139,8 +144,8 @@ def test_on_vgg_and_resnet_zennits_own_hooks_give_the_same(name: str) -> None:
     tape = record(network, image)
     # Relevance is where activation is, as behind any rule of this kind.
     weights = torch.rand(tape.result.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    relevance = tape.result.value * weights
-    ours = propagate(tape, relevance[None], PixelBox(tape, PREPROCESSING))[0]
+    relevance = tape.result * weights
+    ours = pixels_of(tape, relevance[None])[0]
     canonizers = [ResNetCanonizer()] if name.startswith("resnet") else [SequentialMergeBatchNorm()]
     theirs = _zennit(network, canonizers)(image, relevance)
     torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-12 * float(relevance.sum()))
@@ -180,13 +185,32 @@ def test_every_layer_gives_back_what_it_gets(layer: nn.Module, seed: int, signed
     # What is no longer the image itself has the rule of inner layers.
     tape = record(lambda images: layer.eval()(nn.functional.hardtanh(images, -9, 9)), values)
     relevance = torch.rand(protos, *tape.result.shape, generator=generator)
-    found = propagate(tape, relevance, PixelBox(tape, PREPROCESSING))
+    found = pixels_of(tape, relevance)
     assert (found >= 0).all()
     # A window that lies in the padding saw nothing but the bias.
     bias = layer.bias if isinstance(layer, nn.Conv2d) else None
-    saw_something = tape.result.value != (0 if bias is None else bias[:, None, None])
+    saw_something = tape.result != (0 if bias is None else bias[:, None, None])
     expected = (relevance * saw_something).sum(dim=(1, 2, 3, 4))
     torch.testing.assert_close(found.sum(dim=(1, 2, 3, 4)), expected, rtol=1e-4, atol=1e-5)
+
+
+@given(layer=_layers(), seed=st.integers(0, 1000), signed=st.booleans(), first=st.booleans(), data=st.data())
+def test_a_rectangle_and_the_rest_add_up_to_the_whole(
+    layer: nn.Module, seed: int, signed: bool, first: bool, data: st.DataObject
+) -> None:
+    """Relevance is linear. A rectangle goes back through its own windows alone, the whole through all of them."""
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.rand(1, 3, 9, 7, generator=generator, dtype=torch.float64) + 1e-3 - (0.5 if signed else 0)
+    layer = layer.double().eval()
+    tape = record(lambda images: layer(images if first else nn.functional.hardtanh(images, -9, 9)), values)
+    whole = torch.rand(2, *tape.result.shape, generator=generator, dtype=torch.float64)
+    if whole.ndim != 5:
+        return
+    rows, cols = (sorted(data.draw(st.integers(0, end)) for _ in range(2)) for end in whole.shape[-2:])
+    part = torch.zeros_like(whole)
+    part[..., slice(*rows), slice(*cols)] = whole[..., slice(*rows), slice(*cols)]
+    found = pixels_of(tape, part) + pixels_of(tape, whole - part)
+    torch.testing.assert_close(found, pixels_of(tape, whole), rtol=1e-9, atol=1e-12)
 
 
 @given(
@@ -217,31 +241,28 @@ def test_a_sum_with_a_tensor_of_fewer_axes_gathers_what_came_to_its_copies() -> 
     values = torch.rand(1, 3, 4, 5) + 0.1
     tape = record(lambda images: images.abs() + images.abs()[0, :, :1, :1], values)
     relevance = torch.rand(2, *tape.result.shape)
-    found = propagate(tape, relevance, PixelBox(tape, PREPROCESSING))
+    found = pixels_of(tape, relevance)
     torch.testing.assert_close(found.sum(dim=(1, 2, 3, 4)), relevance.sum(dim=(1, 2, 3, 4)))
 
 
 def test_normalised_cells_keep_relevance_in_the_cell_by_hand() -> None:
     """Channels 3, 1 and 2 have the mean 2: of the three differences one is above 0, one below, one is 0."""
     tape = record(lambda images: NormalisedCells()(images.abs()), torch.tensor([3.0, 1.0, 2.0]).reshape(1, 3, 1, 1))
-    found = [
-        propagate(tape, relevance.reshape(1, 1, 3, 1, 1), PixelBox(tape, PREPROCESSING)).flatten()
-        for relevance in torch.eye(3)
-    ]
+    found = [pixels_of(tape, relevance.reshape(1, 1, 3, 1, 1)).flatten() for relevance in torch.eye(3)]
     # x - mean: 3 > 0 and -2 < 0, so x alone has a positive part, and has it all; so have 1 and 2.
     for number, relevance in enumerate(found):
         torch.testing.assert_close(relevance, torch.eye(3)[number])
     # A channel that is 0 gives nothing; what it gets belongs to those that made the mean: 3/4 and 1/4.
     tape = record(lambda images: NormalisedCells()(images.abs()), torch.tensor([3.0, 1.0, 0.0]).reshape(1, 3, 1, 1))
     only_last = torch.tensor([0.0, 0.0, 1.0]).reshape(1, 1, 3, 1, 1)
-    shared = propagate(tape, only_last, PixelBox(tape, PREPROCESSING)).flatten()
+    shared = pixels_of(tape, only_last).flatten()
     torch.testing.assert_close(shared, torch.tensor([0.75, 0.25, 0.0]))
 
 
 @pytest.mark.parametrize("reduce", [lambda x: x.mean(dim=1, keepdim=True), lambda x: x.mean(dim=(1, 2, 3))])
 def test_a_negative_mean_is_shared_by_what_made_it_negative(reduce: Callable[[Tensor], Tensor]) -> None:
     tape = record(lambda images: reduce(images.clone()), torch.tensor([1.0, -5.0, -1.0]).reshape(1, 3, 1, 1))
-    found = propagate(tape, torch.ones(1, *tape.result.shape), PixelBox(tape, PREPROCESSING))
+    found = pixels_of(tape, torch.ones(1, *tape.result.shape))
     torch.testing.assert_close(found.flatten(), torch.tensor([0.0, 5 / 6, 1 / 6]))
 
 
@@ -260,8 +281,8 @@ def test_a_first_layer_that_reads_mixed_colours_gives_back_what_it_gets(mix: Cal
     image = picture()[None]
     layer = nn.Conv2d(mix(image).shape[1], 4, 3, bias=False)
     tape = record(lambda images: layer(mix(images)).relu(), image)
-    relevance = torch.rand(2, *tape.result.shape) * tape.result.value
-    found = propagate(tape, relevance, PixelBox(tape, PREPROCESSING))
+    relevance = torch.rand(2, *tape.result.shape) * tape.result
+    found = pixels_of(tape, relevance)
     assert (found >= 0).all()
     torch.testing.assert_close(found.sum(dim=(1, 2, 3, 4)), relevance.sum(dim=(1, 2, 3, 4)), rtol=1e-4, atol=1e-6)
 
@@ -269,7 +290,7 @@ def test_a_first_layer_that_reads_mixed_colours_gives_back_what_it_gets(mix: Cal
 def test_the_bounds_of_mixed_colours_hold_every_value_that_they_can_have() -> None:
     images = PREPROCESSING_ENDS[torch.randint(2, (200, 3, 1, 1)), torch.arange(3)[None, :, None, None]]
     tape = record(lambda images: torch.sub(2 * images[:, :1], images[:, 1:2], alpha=3), images[:1])
-    bounds = PixelBox(tape, PREPROCESSING).bounds(tape.result)
+    bounds = PixelBox(tape, PREPROCESSING).bounds(tape.program.result)
     assert bounds is not None
     values = 2 * images[:, :1] - 3 * images[:, 1:2]
     torch.testing.assert_close(bounds.low.flatten(), values.amin().reshape(1))

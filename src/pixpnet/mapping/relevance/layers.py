@@ -1,113 +1,142 @@
-"""Layers with weights: zennit's rules, applied to a convolution that was recorded rather than to a module with hooks.
+"""Layers with weights: an output's relevance is handed out by contributions that are not negative.
 
-A rule of zennit says what to do with a layer's input and weights, with the relevance behind it, and with the product of
-input and gradient. Its own hooks would need a forward pass for every prototype; here the image is passed through the
-changed layer once, and only the way back is walked for every prototype. Biases take part in no rule: relevance goes to
-what came from the image, and is lost only where nothing did (an output all of whose inputs are 0).
+A contribution is an input times a weight, both of one sign. What the contributions to each output sum to is the same
+for all prototypes, so it is computed once; only the way back is walked for each. Biases take part in no rule: relevance
+goes to what came from the image, and is lost only where nothing did (an output all of whose inputs are 0).
 """
 
-import pixpnet._torchvision  # noqa: F401  isort: skip  before zennit imports torchvision
-
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
-from zennit.core import BasicHook, ParamMod
-from zennit.rules import ClampMod, ZBox, ZPlus
+from torch import Tensor
+
+from pixpnet.mapping.relevance.crops import Crop
+from pixpnet.mapping.relevance.windows import reach
 
 # Denominators are sums of parts that are not negative. Below this a sum is none, and its relevance is lost.
 NOTHING = 1e-20
 
 
-class Convolution(nn.Module):
-    """A convolution without its bias, as a linear map with a way back."""
+@dataclass(frozen=True)
+class Geometry:
+    """How a convolution that is not transposed moves over its input, as torch has it."""
 
-    def __init__(self, weight: Tensor, how: tuple[Any, ...]) -> None:
-        """A convolution that was seen.
+    stride: Any
+    padding: Any
+    dilation: Any
+    groups: int
 
-        Args:
-            weight: as the operation got it.
-            how: stride, padding, dilation, transposed, output padding and groups.
-        """
-        super().__init__()
-        self.weight = nn.Parameter(weight.detach(), requires_grad=False)
-        self.how = how
-
-    def forward(self, values: Float[Tensor, "batch in_channels *cells"]) -> Float[Tensor, "batch out_channels *out"]:
-        """The convolution."""
-        output: Tensor = torch.ops.aten.convolution(values, self.weight, None, *self.how)
+    def forward(self, values: Tensor, weight: Tensor) -> Tensor:
+        """The convolution, without a bias."""
+        output: Tensor = torch.ops.aten.convolution(
+            values, weight, None, self.stride, self.padding, self.dilation, False, [0], self.groups
+        )
         return output
 
-    def back(
-        self, outputs: Float[Tensor, "protos batch out_channels *out"], weight: Tensor, shape: torch.Size
-    ) -> Float[Tensor, "protos batch in_channels *cells"]:
+    def back(self, crop: Crop, weight: Tensor, shape: torch.Size) -> Crop:
         """From outputs to inputs of this shape, by the transpose of the map with this weight."""
-        protos, batch = outputs.shape[:2]
-        like = outputs.new_empty(1).expand(protos * batch, *shape[1:])  # only its shape is read
-        inputs, _, _ = torch.ops.aten.convolution_backward(
-            outputs.flatten(0, 1), like, weight, None, *self.how, [True, False, False]
-        )
-        return inputs.unflatten(0, (protos, batch))  # type: ignore[no-any-return]
+        protos, batch = crop.values.shape[:2]
+        if crop.is_whole:
+            like = crop.values.new_empty(protos * batch, *shape[1:])
+            if len(shape) == 4:
+                like = like.contiguous(memory_format=torch.channels_last)
+            inputs = self._transposed(crop.values, like, weight, self.padding)
+            return Crop(inputs.unflatten(0, (protos, batch)), shape)
+        window = reach(crop, shape, weight.shape[2:], self.stride, self.padding, self.dilation)
+        inputs = self._transposed(crop.values, window.room(crop.values), weight, [0])
+        return window.clipped(inputs.unflatten(0, (protos, batch)))
+
+    def _transposed(self, outputs: Tensor, like: Tensor, weight: Tensor, padding: Any) -> Tensor:
+        inputs: Tensor = torch.ops.aten.convolution_backward(
+            outputs.flatten(0, 1),
+            like,  # only its shape is read
+            weight,
+            None,
+            self.stride,
+            padding,
+            self.dilation,
+            False,
+            [0],
+            self.groups,
+            [True, False, False],
+        )[0]
+        return inputs
 
 
-def by_positive_parts(
-    layer: Convolution, values: Float[Tensor, "batch in_channels *cells"], relevance: Float[Tensor, "protos batch *out"]
-) -> Float[Tensor, "protos batch in_channels *cells"]:
+class Contributions:
+    """Inputs and weights whose products are not negative: either all of them, or two kinds, one of each sign.
+
+    Attributes:
+        sums: of the products of each output; `NOTHING` where they are none.
+    """
+
+    def __init__(self, parts: list[tuple[Tensor, Tensor]], geometry: Geometry) -> None:
+        """The sums of some parts.
+
+        Args:
+            parts: values of the layer's inputs and weights.
+            geometry: of the layer.
+        """
+        self._shape, self._geometry = parts[0][0].shape, geometry
+        if geometry.groups == 1 and len(parts) > 1:
+            # One convolution of twice as many channels is the faster way, above all for the three of an image.
+            values, weights = zip(*parts, strict=True)
+            parts = [(torch.cat(values, dim=1), torch.cat(weights, dim=1))]
+        self._parts = parts
+        sums = [geometry.forward(values, weight) for values, weight in parts]
+        self.sums = torch.stack(sums).sum(dim=0).clamp_min(NOTHING) if len(sums) > 1 else sums[0].clamp_min_(NOTHING)
+
+    def back(self, crop: Crop) -> Crop:
+        """The relevance of the inputs: each has the share of an output's that it has in the sum."""
+        share = Crop(crop.values / crop.of(self.sums), crop.shape, crop.top, crop.left)
+        shared: list[Tensor] = []
+        for values, weight in self._parts:
+            inputs = self._geometry.back(share, weight, values.shape)
+            shared += inputs.values.mul_(inputs.of(values)).split(self._shape[1], dim=2)
+        total = shared[0] if len(shared) == 1 else torch.add(*shared)
+        return Crop(total, self._shape, inputs.top, inputs.left)
+
+
+class PositiveParts:
     """z+ (alpha 1, beta 0): each input has a share by its positive contribution, w x > 0.
 
     An output that has negative contributions only (it may still matter: behind a sigmoid, or a batch norm that shifts)
     is shared by those.
     """
-    result, outputs = _apply(_z_plus(values), layer, values, relevance)
-    sums = outputs[0] if len(outputs) == 1 else outputs[0] + outputs[1]
-    if not (sums > NOTHING).all():
-        left = torch.where(sums > NOTHING, 0, relevance)
-        if left.any():
-            opposite = Convolution(-layer.weight, layer.how)
-            result = result + _apply(_z_plus(values), opposite, values, left).relevance
-    return result
+
+    def __init__(self, values: Float[Tensor, "batch in_channels *cells"], weight: Tensor, geometry: Geometry) -> None:
+        self._values, self._weight, self._geometry = values, weight, geometry
+        self._contributions = _of_one_sign(values, weight, geometry)
+        nothing = self._contributions.sums <= NOTHING
+        self._nothing = nothing if nothing.any() else None
+        self._opposite: Contributions | None = None
+
+    def back(self, crop: Crop) -> Crop:
+        """The relevance of the inputs."""
+        result = self._contributions.back(crop)
+        if self._nothing is None:
+            return result
+        left = torch.where(crop.of(self._nothing), crop.values, 0)
+        if not left.any():
+            return result
+        if self._opposite is None:
+            self._opposite = _of_one_sign(self._values, -self._weight, self._geometry)
+        return result.plus(self._opposite.back(Crop(left, crop.shape, crop.top, crop.left)))
 
 
-def by_distance_from_the_bounds(
-    layer: Convolution,
-    values: Float[Tensor, "batch in_channels *cells"],
-    low: Tensor,
-    high: Tensor,
-    relevance: Float[Tensor, "protos batch *out"],
-) -> Float[Tensor, "protos batch in_channels *cells"]:
+def beyond_the_bounds(
+    values: Float[Tensor, "batch in_channels *cells"], low: Tensor, high: Tensor, weight: Tensor, geometry: Geometry
+) -> Contributions:
     """zB: each pixel has a share by its contribution beyond the least that any value in its box could contribute."""
-    return _apply(ZBox(low, high, stabilizer=_positive), layer, values, relevance).relevance
+    # w x - w+ low - w- high, written so that no part is negative, whatever is rounded.
+    return Contributions([(values - low, weight.clamp_min(0)), (values - high, weight.clamp_max(0))], geometry)
 
 
-class _Applied(NamedTuple):
-    relevance: Tensor
-    outputs: list[Tensor]
-
-
-def _apply(rule: BasicHook, layer: Convolution, values: Tensor, relevance: Tensor) -> _Applied:
-    """The relevance of a layer's inputs by one of zennit's rules, and the outputs of the changed layers."""
-    inputs, outputs, weights = [], [], []
-    for change_input, change_weight in zip(rule.input_modifiers, rule.param_modifiers, strict=True):
-        inputs.append(change_input(values))
-        with ParamMod.ensure(change_weight)(layer) as changed:
-            outputs.append(changed(inputs[-1]))
-            weights.append(changed.weight)
-    shares = rule.gradient_mapper(relevance, outputs)
-    gradients = [layer.back(share, weight, values.shape) for share, weight in zip(shares, weights, strict=True)]
-    return _Applied(rule.reducer(inputs, gradients), outputs)
-
-
-def _z_plus(values: Tensor) -> BasicHook:
-    if values.min() >= 0:
+def _of_one_sign(values: Tensor, weight: Tensor, geometry: Geometry) -> Contributions:
+    parts = [(values, weight.clamp_min(0))]
+    if values.min() < 0:
         # Behind a ReLU only positive weights contribute, which is half of the work.
-        return BasicHook(
-            param_modifiers=[ClampMod(min=0.0)],
-            gradient_mapper=lambda relevance, outputs: [relevance / _positive(outputs[0])],
-            reducer=lambda inputs, gradients: inputs[0] * gradients[0],
-        )
-    return ZPlus(stabilizer=_positive)
-
-
-def _positive(sums: Tensor) -> Tensor:
-    return sums.clamp_min(NOTHING)
+        parts = [(values.clamp_min(0), weight.clamp_min(0)), (values.clamp_max(0), weight.clamp_max(0))]
+    return Contributions(parts, geometry)

@@ -9,10 +9,10 @@ from itertools import product
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves
 
 from pixpnet.data import Preprocessing
-from pixpnet.mapping.relevance.tape import Step, Tape, Traced
+from pixpnet.tracing import Recording, Step, Traced
+from pixpnet.tracing.program import tensors_in
 
 aten = torch.ops.aten
 
@@ -35,14 +35,15 @@ class Bounds:
 class PixelBox:
     """What is known of the tensors that are nothing but pixels, moved, scaled or shifted."""
 
-    def __init__(self, tape: Tape, preprocessing: Preprocessing) -> None:
-        """Follows black and white through a tape.
+    def __init__(self, recording: Recording, preprocessing: Preprocessing) -> None:
+        """Follows black and white through the operations of a network.
 
         Args:
-            tape: begins with a normalised image.
+            recording: of a normalised image.
             preprocessing: how it was normalised.
         """
-        image = tape.image.value
+        program = recording.program
+        image = recording.values[program.image]
         black, white = (
             torch.tensor(
                 [(value - mean) / std for mean, std in zip(preprocessing.mean, preprocessing.std, strict=True)]
@@ -52,11 +53,11 @@ class PixelBox:
             for value in (0, 1)
         )
         # An image made of noise may lie outside.
-        self._bounds = {tape.image: Bounds(torch.minimum(black, image), torch.maximum(white, image))}
-        for step in tape.steps:
-            if not _is_affine(step) or any(each not in self._bounds for each in step.inputs):
+        self._bounds = {program.image: Bounds(torch.minimum(black, image), torch.maximum(white, image))}
+        for step in program.steps:
+            if not _is_affine(step) or any(traced not in self._bounds for traced in step.inputs):
                 continue
-            results = [tree_leaves(step.again(ends)) for ends in self._corners(step)]
+            results = [tensors_in(step.again(ends)) for ends in self._corners(step)]
             for output, *values in zip(step.outputs, *results, strict=True):
                 # A negative factor exchanges them.
                 ends = torch.stack(values)
@@ -65,7 +66,7 @@ class PixelBox:
     def _corners(self, step: Step) -> list[dict[Traced, Tensor]]:
         """The inputs where the results are the least and the greatest: all dark, all bright, or one against another."""
         inputs = list(dict.fromkeys(step.inputs))
-        bounds = [(self._bounds[each].low, self._bounds[each].high) for each in inputs]
+        bounds = [(self._bounds[traced].low, self._bounds[traced].high) for traced in inputs]
         against = step.operation.overloadpacket in _SUMS
         chosen = product(*bounds) if against else zip(*bounds, strict=True)
         return [dict(zip(inputs, ends, strict=True)) for ends in chosen]

@@ -8,13 +8,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from pixpnet.mapping.relevance.errors import UnsupportedRelevance
 from pixpnet.mapping.relevance.pixels import PixelBox
-from pixpnet.mapping.relevance.rules import propagate
-from pixpnet.mapping.relevance.tape import record
+from pixpnet.mapping.relevance.rules import Propagation
 from pixpnet.mapping.scene import GridScene, Heatmaps, Scene, grid_by_grid
+from pixpnet.tracing import RecordingError, record
 
-# Prototypes on their way back together. The largest activation is held a few times for each.
-_AT_ONCE = 8
+# Prototypes on their way back together have at most so many elements in the largest activation, which is held a few
+# times for each.
+_ELEMENTS_AT_ONCE = 2**24
 
 
 def prp(scene: Scene) -> Heatmaps:
@@ -24,12 +26,15 @@ def prp(scene: Scene) -> Heatmaps:
     similarity of the cell that speaks, less what biases alone account for. The region of a prototype is the exact field
     of that cell, the only place where relevance can be.
 
-    One forward pass serves all prototypes of a grid. Memory: all activations once, and the largest one a few times for
-    each of the at most eight prototypes that are on their way together.
+    One forward pass serves all prototypes of a grid, and one more through layers of positive weights alone. What is
+    walked for each is the way back, through nothing but what its cell sees; prototypes of one cell go together. The
+    first image of a network (and of a size) takes two more passes, for the check that a recording needs (`record`).
+    Memory: all activations twice, and the largest one a few times.
 
     Raises:
         ValueError: if the model is not in eval mode.
-        UnsupportedRelevance: if relevance reaches an operation that has no rule.
+        UnsupportedRelevance: if relevance reaches an operation that has no rule, or the network's operations cannot be
+            recorded.
         UnsupportedOperation: if the comparison cannot say how a similarity is shared by channels.
 
     Example:
@@ -51,10 +56,19 @@ def prp(scene: Scene) -> Heatmaps:
 
 def _propagated(scene: Scene, part: GridScene) -> Float[Tensor, "protos height width"]:
     with torch.no_grad(), torch.autocast(scene.image.device.type, enabled=False):
-        tape = record(scene.model.embedding(part.grid.number), scene.image[None])
-        box = PixelBox(tape, scene.model.preprocessing)
-        begin = _relevance_of_embeddings(scene, part, tape.result.value[0])
-        return torch.cat([propagate(tape, some[:, None], box).sum(dim=(1, 2)) for some in begin.split(_AT_ONCE)])
+        try:
+            recording = record(scene.model.embedding(part.grid.number), scene.image[None], owner=scene.model)
+        except RecordingError as error:
+            raise UnsupportedRelevance(f"relevance cannot be followed: {error}") from error
+        back = Propagation(recording, PixelBox(recording, scene.model.preprocessing))
+        begin = _relevance_of_embeddings(scene, part, recording.result[0])
+        at_once = max(1, _ELEMENTS_AT_ONCE // max(value.numel() for value in recording.values.values()))
+        maps = scene.image.new_zeros(len(part.places), *scene.size)
+        for cell in part.cells.unique(dim=0):
+            there = (part.cells == cell).all(dim=1).nonzero().flatten()
+            for some in there.split(at_once):
+                maps[some] = back(begin[some][:, None]).sum(dim=(1, 2))
+        return maps
 
 
 def _relevance_of_embeddings(

@@ -24,62 +24,95 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pixpnet.mapping.relevance.crops import Crop, cropped
 from pixpnet.mapping.relevance.errors import UnsupportedRelevance
-from pixpnet.mapping.relevance.layers import NOTHING, Convolution, by_distance_from_the_bounds, by_positive_parts
+from pixpnet.mapping.relevance.layers import NOTHING, Contributions, Geometry, PositiveParts, beyond_the_bounds
 from pixpnet.mapping.relevance.pixels import PixelBox
-from pixpnet.mapping.relevance.tape import Step, Tape, Traced
+from pixpnet.mapping.relevance.windows import to_the_largest
+from pixpnet.tracing import Recording, Step, Traced
 
 aten = torch.ops.aten
 
 # The relevance of each result; None where there is none. A rule gives the same for the inputs.
+Crops = list[Crop | None]
 Relevances = list[Tensor | None]
 
 
-def propagate(tape: Tape, relevance: Tensor, box: PixelBox) -> Tensor:
-    """The relevance of the image, from that of the tape's result.
+class Propagation:
+    """The way back from a result to the image, and what its steps need whatever the relevance is."""
 
-    Args:
-        tape: of the network.
-        relevance: of the result, behind an axis of prototypes.
-        box: the values that pixels can have.
+    def __init__(self, recording: Recording, box: PixelBox) -> None:
+        """Prepares nothing yet: a layer is prepared when relevance first reaches it.
 
-    Raises:
-        UnsupportedRelevance: if relevance reaches an operation that has no rule.
-    """
-    found: dict[Traced, Tensor] = {tape.result: relevance}
-    for step in reversed(tape.steps):
-        relevances: Relevances = [found.pop(output, None) for output in step.outputs]
-        if all(each is None for each in relevances):
-            continue
-        for traced, more in zip(step.inputs, _rule_for(step)(_Passage(tape, step, box), relevances), strict=True):
-            if more is not None:
-                found[traced] = found[traced] + more if traced in found else more
-    return found.get(tape.image, relevance.new_zeros(len(relevance), *tape.image.shape))
+        Args:
+            recording: of the network.
+            box: the values that pixels can have.
+        """
+        self.recording, self.box = recording, box
+        self.layers: dict[Step, PositiveParts | Contributions] = {}
+
+    def __call__(self, relevance: Tensor) -> Tensor:
+        """The relevance of the image, from that of the result; both behind an axis of prototypes.
+
+        Raises:
+            UnsupportedRelevance: if relevance reaches an operation that has no rule.
+        """
+        program = self.recording.program
+        arrived: dict[Traced, Crop] = {program.result: cropped(relevance)}
+        for step in reversed(program.steps):
+            crops: Crops = [arrived.pop(output, None) for output in step.outputs]
+            if all(crop is None for crop in crops):
+                continue
+            for traced, more in zip(step.inputs, _rule_for(step)(_Passage(self, step), crops), strict=True):
+                if more is not None:
+                    arrived[traced] = arrived[traced].plus(more) if traced in arrived else more
+        if program.image not in arrived:
+            return relevance.new_zeros(len(relevance), *program.image.shape)
+        return arrived[program.image].whole()
 
 
 class _Passage:
     """A step, and what its rule may have to know of its surroundings."""
 
-    def __init__(self, tape: Tape, step: Step, box: PixelBox) -> None:
-        self.tape, self.step, self.box = tape, step, box
+    def __init__(self, propagation: Propagation, step: Step) -> None:
+        self.propagation, self.step = propagation, step
 
     def __getitem__(self, name: str) -> Any:
         return self.step[name]
 
+    def value(self, traced: Traced) -> Tensor:
+        """What the tensor was."""
+        return self.propagation.recording.values[traced]
+
     def follower(self) -> Step | None:
         """The only operation that reads the (first) result; None if there are others."""
-        readers = self.tape.readers(self.step.outputs[0])
+        readers = self.propagation.recording.program.readers(self.step.outputs[0])
         return readers[0] if len(readers) == 1 else None
 
 
-Rule = Callable[[_Passage, Relevances], Relevances]
+Rule = Callable[[_Passage, Crops], Crops]
 RULES: dict[Any, Rule] = {}
 
 
 def _rule(*operations: Any) -> Callable[[Rule], Rule]:
+    """Registers a rule that takes rectangles."""
+
     def register(rule: Rule) -> Rule:
         RULES.update(dict.fromkeys(operations, rule))
         return rule
+
+    return register
+
+
+def _whole_rule(*operations: Any) -> Callable[[Callable[[_Passage, Relevances], Relevances]], Rule]:
+    """Registers a rule that takes the relevance of whole tensors."""
+
+    def register(rule: Callable[[_Passage, Relevances], Relevances]) -> Rule:
+        def on_crops(passage: _Passage, crops: Crops) -> Crops:
+            relevances = rule(passage, [None if crop is None else crop.whole() for crop in crops])
+            return [None if relevance is None else cropped(relevance) for relevance in relevances]
+
+        return _rule(*operations)(on_crops)
 
     return register
 
@@ -103,37 +136,44 @@ _BATCH_NORMS = (
 
 
 @_rule(aten.convolution)
-def _convolution(passage: _Passage, relevances: Relevances) -> Relevances:
+def _convolution(passage: _Passage, crops: Crops) -> Crops:
     if passage["transposed"]:
         raise UnsupportedRelevance("no relevance rule for a transposed convolution: cut the backbone before it")
     if len(passage.step.inputs) > 1 or not isinstance(passage["input"], Traced):
         raise UnsupportedRelevance(
             "no relevance rule for a convolution whose weights depend on the image: cut the backbone before it"
         )
-    (traced,), (relevance,) = passage.step.inputs, relevances
-    assert relevance is not None
+    (crop,), step, layers = crops, passage.step, passage.propagation.layers
+    assert crop is not None
+    if step not in layers:
+        layers[step] = _prepared(passage)
+    return [layers[step].back(crop)]
+
+
+def _prepared(passage: _Passage) -> PositiveParts | Contributions:
     weight: Tensor = passage["weight"]
     follower = passage.follower()
     if follower is not None and follower.operation.overloadpacket in _BATCH_NORMS and follower["weight"] is not None:
         # A positive factor on an output changes no input's share of it; a negative one turns all signs.
         weight = weight * follower["weight"].sign().reshape(-1, *(1,) * (weight.ndim - 1))
-    names = ("stride", "padding", "dilation", "transposed", "output_padding", "groups")
-    layer = Convolution(weight, tuple(passage[name] for name in names))
-    bounds = passage.box.bounds(traced)
+    geometry = Geometry(*(passage[name] for name in ("stride", "padding", "dilation", "groups")))
+    (traced,) = passage.step.inputs
+    bounds = passage.propagation.box.bounds(traced)
     if bounds is None:
-        return [by_positive_parts(layer, traced.value, relevance)]
-    return [by_distance_from_the_bounds(layer, traced.value, bounds.low, bounds.high, relevance)]
+        return PositiveParts(passage.value(traced), weight, geometry)
+    return beyond_the_bounds(passage.value(traced), bounds.low, bounds.high, weight, geometry)
 
 
-@_rule(*_BATCH_NORMS, aten.hardswish, aten.hardsigmoid, aten.hardtanh, aten.silu, aten.gelu, aten.leaky_relu, aten.elu)
-def _elementwise(passage: _Passage, relevances: Relevances) -> Relevances:
-    return _to_the_only_input(passage, relevances)
-
-
-def _to_the_only_input(passage: _Passage, relevances: Relevances) -> Relevances:
-    (traced,), (relevance, *_) = passage.step.inputs, relevances
-    assert relevance is not None
-    return [_gathered(relevance, traced.shape)]
+@_rule(
+    *(*_BATCH_NORMS, aten.hardswish, aten.hardsigmoid, aten.hardtanh, aten.silu, aten.gelu, aten.leaky_relu, aten.elu),
+    *(aten.clone, aten.alias, aten.detach, aten._to_copy),
+)
+def _to_the_only_input(passage: _Passage, crops: Crops) -> Crops:
+    (traced,), (crop, *_) = passage.step.inputs, crops
+    assert crop is not None
+    if traced.shape == crop.shape:
+        return [crop]
+    return [cropped(_gathered(crop.whole(), traced.shape))]
 
 
 def _gathered(relevance: Tensor, shape: torch.Size) -> Tensor:
@@ -145,28 +185,33 @@ def _gathered(relevance: Tensor, shape: torch.Size) -> Tensor:
 
 
 @_rule(aten.add, aten.sub)
-def _sum(passage: _Passage, relevances: Relevances) -> Relevances:
+def _sum(passage: _Passage, crops: Crops) -> Crops:
     if len(passage.step.inputs) == 1:
-        return _to_the_only_input(passage, relevances)
-    (relevance,) = relevances
-    assert relevance is not None
-    factor = passage.step.arguments.get("alpha", 1)
+        return _to_the_only_input(passage, crops)
+    (crop,) = crops
+    assert crop is not None
+    shapes = [traced.shape for traced in passage.step.inputs]
+    if any(shape != crop.shape for shape in shapes):
+        crop = Crop(crop.whole(), crop.shape)
+    factor = passage.step.get("alpha", 1)
     if passage.step.operation.overloadpacket is aten.sub:
         factor = -factor
-    one, other = passage["self"].value, passage["other"].value * factor
+    one, other = (crop.of(passage.value(passage[name])) for name in ("self", "other"))
+    other = other * factor
     # Where neither is positive both are negative, and their parts of the sum are positive again.
     negative = (one <= 0) & (other <= 0)
     one, other = (torch.where(negative, -part, part.clamp_min(0)) for part in (one, other))
-    share = relevance / (one + other).clamp_min(NOTHING)
-    shapes = [traced.shape for traced in passage.step.inputs]
-    return [_gathered(share * part, shape) for part, shape in zip((one, other), shapes, strict=True)]
+    share = crop.values / (one + other).clamp_min(NOTHING)
+    if not crop.is_whole or all(shape == crop.shape for shape in shapes):
+        return [Crop(share * part, crop.shape, crop.top, crop.left) for part in (one, other)]
+    return [cropped(_gathered(share * part, shape)) for part, shape in zip((one, other), shapes, strict=True)]
 
 
 @_rule(aten.mul)
-def _product(passage: _Passage, relevances: Relevances) -> Relevances:
+def _product(passage: _Passage, crops: Crops) -> Crops:
     if len(passage.step.inputs) == 1:
-        return _to_the_only_input(passage, relevances)
-    (relevance,) = relevances
+        return _to_the_only_input(passage, crops)
+    (crop,) = crops
     shape = passage.step.outputs[0].shape
     full = [traced.shape == shape for traced in passage.step.inputs]
     if sum(full) != 1:
@@ -174,17 +219,17 @@ def _product(passage: _Passage, relevances: Relevances) -> Relevances:
             "no relevance rule for a product of two maps, neither of which is a gate with one value for all cells or "
             "all channels: cut the backbone before it"
         )
-    return [relevance if is_map else None for is_map in full]
+    return [crop if is_map else None for is_map in full]
 
 
-@_rule(
+@_whole_rule(
     *(aten.avg_pool2d, aten._adaptive_avg_pool2d, aten.mean),
     *(aten.upsample_bilinear2d, aten.upsample_nearest2d),
 )
 def _average(passage: _Passage, relevances: Relevances) -> Relevances:
     (traced,), (relevance,) = passage.step.inputs, relevances
     assert relevance is not None
-    positive, negative = traced.value.clamp_min(0), -traced.value.clamp_max(0)
+    positive, negative = passage.value(traced).clamp_min(0), -passage.value(traced).clamp_max(0)
     above = passage.step.again({traced: positive})
     if not negative.any():
         return [positive * _moved_back(passage, [relevance / above.clamp_min(NOTHING)])]
@@ -196,35 +241,27 @@ def _average(passage: _Passage, relevances: Relevances) -> Relevances:
 
 
 @_rule(aten.max_pool2d_with_indices)
-def _largest(passage: _Passage, relevances: Relevances) -> Relevances:
-    (traced,), relevance, step = passage.step.inputs, relevances[0], passage.step
-    assert relevance is not None
-    protos = len(relevance)
-    defaults = {"stride": [], "padding": 0, "dilation": 1, "ceil_mode": False}
-    how = [step.arguments.get(name, default) for name, default in defaults.items()]
-    _, indices = step.outputs
-    moved = aten.max_pool2d_with_indices_backward(
-        relevance.flatten(0, 1),
-        traced.value.repeat(protos, 1, 1, 1),
-        step["kernel_size"],
-        *how,
-        indices.value.repeat(protos, 1, 1, 1),
-    )
-    return [moved.unflatten(0, (protos, -1))]
+def _largest(passage: _Passage, crops: Crops) -> Crops:
+    assert crops[0] is not None
+    return [to_the_largest(crops[0], passage.step, passage.value(passage.step.outputs[1]))]
 
 
 @_rule(aten.cat)
-def _concatenation(passage: _Passage, relevances: Relevances) -> Relevances:
-    (relevance,) = relevances
-    assert relevance is not None
-    step = passage.step
-    parts = [part.value if isinstance(part, Traced) else part for part in step["tensors"]]
-    dim = step.arguments.get("dim", 0)
-    pieces = relevance.split([part.shape[dim] for part in parts], dim=dim + 1 if dim >= 0 else dim)
-    return [piece for piece, part in zip(pieces, step["tensors"], strict=True) if isinstance(part, Traced)]
+def _concatenation(passage: _Passage, crops: Crops) -> Crops:
+    (crop,) = crops
+    assert crop is not None
+    parts, dim = passage["tensors"], passage.step.get("dim", 0) % len(crop.shape)
+    if dim >= len(crop.shape) - 2:
+        crop = Crop(crop.whole(), crop.shape)
+    pieces = crop.values.split([part.shape[dim] for part in parts], dim=dim + 1)
+    return [
+        Crop(piece, part.shape, crop.top, crop.left)
+        for piece, part in zip(pieces, parts, strict=True)
+        if isinstance(part, Traced)
+    ]
 
 
-@_rule(
+@_whole_rule(
     *(aten.view, aten._unsafe_view, aten.reshape, aten.permute, aten.transpose, aten.t, aten.squeeze, aten.unsqueeze),
     *(
         aten.slice,
@@ -236,7 +273,7 @@ def _concatenation(passage: _Passage, relevances: Relevances) -> Relevances:
         aten.unbind,
         aten.expand,
     ),
-    *(aten.clone, aten.alias, aten.detach, aten._to_copy, aten.constant_pad_nd, aten.roll, aten.flip),
+    *(aten.constant_pad_nd, aten.roll, aten.flip),
     *(aten.pixel_shuffle, aten.pixel_unshuffle),
 )
 def _moved(passage: _Passage, relevances: Relevances) -> Relevances:
@@ -246,17 +283,17 @@ def _moved(passage: _Passage, relevances: Relevances) -> Relevances:
 def _moved_back(passage: _Passage, relevances: Relevances) -> Tensor:
     """What the transpose of a linear operation on one tensor makes of this, prototype by prototype."""
     (traced,) = passage.step.inputs
-    present = next(each for each in relevances if each is not None)
+    present = next(relevance for relevance in relevances if relevance is not None)
     protos = len(present)
     filled = tuple(
-        present.new_zeros(protos, *output.shape) if each is None else each
-        for each, output in zip(relevances, passage.step.outputs, strict=True)
+        present.new_zeros(protos, *output.shape) if relevance is None else relevance
+        for relevance, output in zip(relevances, passage.step.outputs, strict=True)
     )
 
     def run(values: Tensor) -> tuple[Tensor, ...]:
         result = passage.step.again({traced: values})
         return (result,) if isinstance(result, Tensor) else tuple(result)
 
-    back = torch.func.vjp(run, torch.zeros_like(traced.value))[1]
+    back = torch.func.vjp(run, torch.zeros_like(passage.value(traced)))[1]
     (result,) = torch.vmap(back)(filled)
     return result  # type: ignore[no-any-return]

@@ -13,7 +13,7 @@ from pixpnet.metrics.ordering.curve import Curve
 from pixpnet.metrics.ordering.full import full_distance_maps
 from pixpnet.metrics.ordering.incremental import incremental_distance_maps
 from pixpnet.metrics.ordering.plan import Plan, plan
-from pixpnet.metrics.ordering.recording import NoIncrementalRule
+from pixpnet.metrics.ordering.rules import NoIncrementalRule
 from pixpnet.metrics.ordering.spacing import Spacing, stepped_curve
 from pixpnet.model import Grid, PixPNet
 

@@ -1,8 +1,8 @@
 """One rule for each operation: the layers that compute single cells of its result, never one for an architecture.
 
-A rule gets the operation as it was recorded and a `Probe` for each input, a sample of what changes there, so that it
-can choose the cheaper of two ways. To add one, write a function and put it into `RULES` under torch's name of the
-operation.
+A rule gets the operation as it was recorded (`pixpnet.tracing`) and a `Probe` for each input, a sample of what changes
+there, so that it can choose the cheaper of two ways. To add one, write a function and put it into `RULES` under torch's
+name of the operation.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,9 +23,9 @@ from pixpnet.metrics.ordering.layers import (
     TapSum,
     concatenate,
 )
-from pixpnet.metrics.ordering.recording import Input, NoIncrementalRule, Operation
 from pixpnet.metrics.ordering.versions import Versions
 from pixpnet.metrics.ordering.windows import Window
+from pixpnet.tracing import Step, Traced
 
 aten = torch.ops.aten
 
@@ -33,6 +33,10 @@ aten = torch.ops.aten
 _LARGEST_TABLE = 2**26
 # Sums of products cost something too, so they must spare a fifth of the multiplications.
 _WORTH_IT = 0.8
+
+
+class NoIncrementalRule(LookupError):
+    """A network cannot be evaluated step by step; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -43,40 +47,55 @@ class Probe:
     versions: Versions
 
 
-Rule = Callable[[Operation, Sequence[Probe]], tuple[Layer, ...]]
+Rule = Callable[[Step, Sequence[Probe]], tuple[Layer, ...]]
 
 
-def layers_of(operation: Operation, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
+def layers_of(step: Step, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
     """The layers that compute an operation, each reading the one before it.
 
     Raises:
         NoIncrementalRule: if there is no rule for it.
     """
-    if operation.function in RULES:
-        return RULES[operation.function](operation, inputs)
-    if torch.Tag.pointwise in operation.function.tags:
-        return _pointwise(operation, inputs)
-    raise NoIncrementalRule(f"no rule for {operation.function}")
+    if step.operation in RULES:
+        return RULES[step.operation](step, inputs)
+    if torch.Tag.pointwise in step.operation.tags:
+        return _pointwise(step, inputs)
+    raise NoIncrementalRule(f"no rule for {step.operation}")
 
 
-def _pointwise(operation: Operation, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
+def cells_of(traced: Traced) -> tuple[int, int, int]:
+    """Channels, rows and columns of a tensor.
+
+    Raises:
+        NoIncrementalRule: if it does not have them.
+    """
+    if len(traced.shape) != 4 or traced.shape[0] != 1:
+        raise NoIncrementalRule(f"a result has the shape {tuple(traced.shape)}, not channels, rows and columns")
+    if not traced.dtype.is_floating_point:
+        raise NoIncrementalRule(f"a result holds {traced.dtype}, not numbers with fractions")
+    _, channels, rows, cols = traced.shape
+    return channels, rows, cols
+
+
+def _pointwise(step: Step, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
     """Whatever torch says computes each number from those in the same place, or from one number for all channels."""
-    constants = [each for each in operation.arguments if isinstance(each, Tensor) and each.dim() > 0]
-    if constants or not all(_fits(probe.shape, operation.shape) for probe in inputs):
-        raise NoIncrementalRule(f"no rule for {operation.function} of tensors with different rows and columns")
-    channels, rows, cols = operation.shape
-    return (Rowwise(rows * cols, channels, operation, len(inputs)),)
+    shape = cells_of(step.outputs[0])
+    constants = [value for value in step.arguments.values() if isinstance(value, Tensor) and value.dim() > 0]
+    if constants or not all(_fits(probe.shape, shape) for probe in inputs):
+        raise NoIncrementalRule(f"no rule for {step.operation} of tensors with different rows and columns")
+    channels, rows, cols = shape
+    return (Rowwise(rows * cols, channels, step, len(inputs)),)
 
 
 def _fits(given: tuple[int, int, int], result: tuple[int, int, int]) -> bool:
     return given[1:] == result[1:] and given[0] in (1, result[0])
 
 
-def _convolution(operation: Operation, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
-    image, weight, bias, stride, padding, dilation, transposed, _, groups = operation.arguments
-    if transposed or not isinstance(image, Input) or not isinstance(weight, Tensor):
+def _convolution(step: Step, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
+    weight, bias, groups = step["weight"], step["bias"], step["groups"]
+    if step["transposed"] or not isinstance(step["input"], Traced) or not isinstance(weight, Tensor):
         raise NoIncrementalRule("no rule for a transposed convolution, or one whose kernel depends on the image")
-    window = _window(operation, inputs[0], weight.shape[2:], stride, padding, dilation)
+    window = _window(step, inputs[0], weight.shape[2:], step["stride"], step["padding"], step["dilation"])
     taps, count = weight[0, 0].numel(), inputs[0].versions.count
     if groups > 1:
         return (Convolution(window, weight, bias, groups),)
@@ -90,13 +109,12 @@ def _convolution(operation: Operation, inputs: Sequence[Probe]) -> tuple[Layer, 
     return Product(count, weight.flatten(2).permute(1, 2, 0).flatten(1)), sums
 
 
-def _batch_norm(operation: Operation, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
-    _, weight, bias, mean, variance, *others = operation.arguments
-    training = operation.function is aten.native_batch_norm.default and others[0]
-    if training or mean is None:
+def _batch_norm(step: Step, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
+    weight, bias, mean, variance = (step[name] for name in ("weight", "bias", "running_mean", "running_var"))
+    if step.get("training", False) or mean is None:
         raise NoIncrementalRule("no rule for a batch norm in training mode, which reads every pixel")
-    epsilon = others[-1]
-    channels, rows, cols = operation.shape
+    epsilon = step["eps"]
+    channels, rows, cols = cells_of(step.outputs[0])
 
     def normalise(values: Tensor) -> Tensor:
         return F.batch_norm(values, mean, variance, weight, bias, eps=epsilon)
@@ -104,32 +122,34 @@ def _batch_norm(operation: Operation, inputs: Sequence[Probe]) -> tuple[Layer, .
     return (Rowwise(rows * cols, channels, normalise),)
 
 
-def _max_pool(operation: Operation, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
-    kernel, stride, padding, dilation, _ = _given(operation, [], 0, 1, False)
-    window = _window(operation, inputs[0], kernel, stride or kernel, padding, dilation)
-    return (MaxPool(window, operation.shape[0], inputs[0].versions.keys.device),)
+def _max_pool(step: Step, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
+    kernel, padding, dilation = step["kernel_size"], step.get("padding", 0), step.get("dilation", 1)
+    window = _window(step, inputs[0], kernel, step.get("stride", []) or kernel, padding, dilation)
+    return (MaxPool(window, inputs[0].shape[0], inputs[0].versions.keys.device),)
 
 
-def _average_pool(operation: Operation, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
-    kernel, stride, padding, _, with_padding, divisor = _given(operation, [], 0, False, True, None)
-    window = _window(operation, inputs[0], kernel, stride or kernel, padding, 1)
-    divisors = _divisors(window, with_padding) if divisor is None else torch.full((window.count,), float(divisor))
-    return (AveragePool(window, operation.shape[0], divisors.to(inputs[0].versions.keys.device)),)
+def _average_pool(step: Step, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
+    kernel, divisor = step["kernel_size"], step.get("divisor_override", None)
+    window = _window(step, inputs[0], kernel, step.get("stride", []) or kernel, step.get("padding", 0), 1)
+    divisors = (
+        _divisors(window, step.get("count_include_pad", True))
+        if divisor is None
+        else torch.full((window.count,), float(divisor))
+    )
+    return (AveragePool(window, inputs[0].shape[0], divisors.to(inputs[0].versions.keys.device)),)
 
 
-def _mean(operation: Operation, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
-    dims, keep = _given(operation, False)
-    if dims not in ([1], [-3]) or not keep or operation.keywords:
+def _mean(step: Step, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
+    if step["dim"] not in ([1], [-3]) or not step.get("keepdim", False) or step.get("dtype", None) is not None:
         raise NoIncrementalRule("no rule for a mean that is not that of each cell over its channels")
-    _, rows, cols = operation.shape
+    _, rows, cols = cells_of(step.outputs[0])
     return (Rowwise(rows * cols, 1, lambda values: values.mean(dim=1, keepdim=True)),)
 
 
-def _concatenation(operation: Operation, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
-    dim = operation.arguments[1] if len(operation.arguments) > 1 else 0
-    if dim not in (1, -3) or not all(isinstance(each, Input) for each in operation.arguments[0]):
+def _concatenation(step: Step, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
+    if step.get("dim", 0) not in (1, -3) or not all(isinstance(part, Traced) for part in step["tensors"]):
         raise NoIncrementalRule("no rule for a concatenation that is not one of the network's results along channels")
-    _, rows, cols = operation.shape
+    _, rows, cols = cells_of(step.outputs[0])
     return (concatenate(rows * cols, [probe.shape[0] for probe in inputs]),)
 
 
@@ -144,15 +164,9 @@ RULES: Mapping[Any, Rule] = {
 }
 
 
-def _given(operation: Operation, *defaults: Any) -> list[Any]:
-    """What follows the input, the first of it always given, filled up with the defaults of the operation."""
-    given = list(operation.arguments[1:])
-    return [*given, *defaults[len(given) - 1 :]]
-
-
-def _window(operation: Operation, probe: Probe, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Window:
+def _window(step: Step, probe: Probe, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Window:
     sizes = (_pair(kernel), _pair(stride), _pair(padding), _pair(dilation))
-    return Window(probe.shape[1:], operation.shape[1:], *sizes)
+    return Window(probe.shape[1:], cells_of(step.outputs[0])[1:], *sizes)
 
 
 def _pair(value: Any) -> tuple[int, int]:

@@ -1,0 +1,88 @@
+"""Relevance inside a rectangle of a tensor's rows and columns.
+
+A match begins at one cell, and what it was computed from grows layer by layer. Relevance is exactly zero everywhere
+else, so only the rectangle that it can have reached is carried, and computed with.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Crop:
+    """Relevance of a tensor, behind an axis of prototypes.
+
+    Attributes:
+        values: protos x the tensor's axes, of which the last two are those of the rectangle. Of tensors that have no
+            batch, channels, rows and columns: all of it.
+        shape: of the whole tensor.
+        top, left: the first row and column.
+    """
+
+    values: Tensor
+    shape: torch.Size
+    top: int = 0
+    left: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """The rectangle is all of the tensor."""
+        return self.values.shape[1:] == self.shape
+
+    def whole(self) -> Tensor:
+        """The relevance of the whole tensor."""
+        if self.is_whole:
+            return self.values
+        result = self.values.new_zeros(len(self.values), *self.shape)
+        self.of(result).copy_(self.values)
+        return result
+
+    def of(self, tensor: Tensor) -> Tensor:
+        """The same rectangle of another tensor of these rows and columns."""
+        if self.is_whole:
+            return tensor
+        rows, cols = self.values.shape[-2:]
+        return tensor[..., self.top : self.top + rows, self.left : self.left + cols]
+
+    def plus(self, other: "Crop") -> "Crop":
+        """The sum, on a rectangle that holds both."""
+        if self.is_whole and other.is_whole:
+            return Crop(self.values + other.values, self.shape)
+        top, left = min(self.top, other.top), min(self.left, other.left)
+        bottom, right = (max(ends) for ends in zip(self._end, other._end, strict=True))
+        kept = self.values.shape[:-2]
+        result = Crop(self.values.new_zeros(*kept, bottom - top, right - left), self.shape, top, left)
+        for crop in (self, other):
+            rows, cols = crop.values.shape[-2:]
+            down, across = crop.top - top, crop.left - left
+            result.values[..., down : down + rows, across : across + cols] += crop.values
+        return result
+
+    @property
+    def _end(self) -> tuple[int, int]:
+        rows, cols = self.values.shape[-2:]
+        return self.top + rows, self.left + cols
+
+
+def cropped(values: Tensor) -> Crop:
+    """The smallest rectangle outside of which relevance (protos x a tensor's axes) is zero; one cell if all of it is.
+
+    >>> values = torch.zeros(1, 1, 1, 5, 5)
+    >>> values[..., 1:3, 2] = 1
+    >>> crop = cropped(values)
+    >>> crop.top, crop.left, tuple(crop.values.shape)
+    (1, 2, (1, 1, 1, 2, 1))
+    """
+    shape = values.shape[1:]
+    if len(shape) != 4 or not values.numel():
+        return Crop(values, shape)
+    reached = values.amax(dim=(0, 1, 2)) > 0
+    (top, bottom), (left, right) = (_ends(reached.any(dim=dim)) for dim in (1, 0))
+    return Crop(values[..., top:bottom, left:right], shape, top, left)
+
+
+def _ends(reached: Tensor) -> tuple[int, int]:
+    places = reached.nonzero().flatten().tolist() or [0]
+    return places[0], places[-1] + 1

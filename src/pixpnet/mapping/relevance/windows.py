@@ -1,0 +1,92 @@
+"""The way back through a window that moves over rows and columns, for a rectangle of the result."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pixpnet.mapping.relevance.crops import Crop
+from pixpnet.tracing import Step
+
+aten = torch.ops.aten
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What the windows of a rectangle read, before the edges of the input cut it off; may begin above the first row.
+
+    Attributes:
+        top, left: its first row and column in the input.
+        rows, cols: how many.
+        shape: of the input.
+    """
+
+    top: int
+    left: int
+    rows: int
+    cols: int
+    shape: torch.Size
+
+    def room(self, like: Tensor) -> Tensor:
+        """A tensor of this size, one for each prototype and image of `like` (relevance); not to be read."""
+        protos, batch = like.shape[:2]
+        room = like.new_empty(protos * batch, self.rows, self.cols, self.shape[1])
+        return room.permute(0, 3, 1, 2)  # channels last, as networks are run
+
+    def clipped(self, values: Tensor) -> Crop:
+        """What lies inside of the input (all of it, where the windows read nothing but padding: of nothing)."""
+        height, width = self.shape[-2:]
+        top, left = min(max(self.top, 0), height - 1), min(max(self.left, 0), width - 1)
+        bottom, right = min(self.top + self.rows, height), min(self.left + self.cols, width)
+        if bottom <= top or right <= left:
+            return Crop(values.new_zeros(*values.shape[:-2], 1, 1), self.shape, top, left)
+        inside = values[..., top - self.top : bottom - self.top, left - self.left : right - self.left]
+        return Crop(inside, self.shape, top, left)
+
+
+def reach(crop: Crop, shape: torch.Size, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Reach:
+    """What the windows of a rectangle of the result read in an input of a shape; the others as torch has them."""
+    rows, cols = crop.values.shape[-2:]
+    sizes = (_pair(kernel), _pair(stride), _pair(padding), _pair(dilation))
+    (top, height), (left, width) = (
+        (first * step - pad, (count - 1) * step + gap * (size - 1) + 1)
+        for first, count, size, step, pad, gap in zip((crop.top, crop.left), (rows, cols), *sizes, strict=True)
+    )
+    return Reach(top, left, height, width, shape)
+
+
+def to_the_largest(crop: Crop, step: Step, indices: Tensor) -> Crop:
+    """All relevance of a maximum to the element that was the largest.
+
+    Args:
+        crop: of the result of a max-pool.
+        step: the max-pool.
+        indices: of the largest elements, in rows x columns of the input.
+    """
+    kernel = step["kernel_size"]
+    stride, dilation = step.get("stride", []) or kernel, step.get("dilation", 1)
+    shape = step.inputs[0].shape
+    window = reach(crop, shape, kernel, stride, step.get("padding", 0), dilation)
+    chosen, width = crop.of(indices), shape[-1]
+    # From a place in the whole input to one in the window.
+    chosen = chosen - (chosen // width) * (width - window.cols) - (window.top * window.cols + window.left)
+    protos = len(crop.values)
+    moved = aten.max_pool2d_with_indices_backward(
+        crop.values.flatten(0, 1),
+        window.room(crop.values),
+        kernel,
+        stride,
+        0,
+        dilation,
+        False,
+        chosen.repeat(protos, 1, 1, 1),
+    )
+    return window.clipped(moved.unflatten(0, (protos, -1)))
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    if isinstance(value, int):
+        return value, value
+    first, *rest = value
+    return first, rest[0] if rest else first

@@ -89,7 +89,7 @@ def cut_windows(
     (rows, down), (cols, across) = indices
     cut = maps.index_select(2, torch.tensor(down, device=maps.device)).unflatten(2, (rows, size))
     cut = cut.index_select(4, torch.tensor(across, device=maps.device)).unflatten(4, (cols, size))
-    return cut.permute(0, 2, 4, 1, 3, 5).flatten(0, 2), WindowGrid(len(maps), rows, cols)
+    return cut.permute(0, 2, 4, 1, 3, 5).flatten(0, 2), WindowGrid(maps.shape[0], rows, cols)
 
 
 def input_size(size: tuple[int, int], windows: Windows | None) -> tuple[int, int]:

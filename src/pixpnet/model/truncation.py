@@ -350,5 +350,5 @@ def _switched(enabled: bool) -> Iterator[None]:
 
 
 def _random_states() -> tuple[Any, ...]:
-    numpy = tuple(map(str, np.random.get_state(legacy=False)["state"].values()))  # noqa: NPY002 (looked at, not used)
-    return random.getstate(), numpy, bytes(torch.get_rng_state().numpy())
+    numpy = np.random.get_state(legacy=False)["state"]  # noqa: NPY002 (looked at, not used)
+    return random.getstate(), bytes(numpy["key"]), numpy["pos"], bytes(torch.get_rng_state().numpy())

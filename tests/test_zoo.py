@@ -5,7 +5,7 @@ import torch
 
 from pixpnet import UnknownModel, zoo
 from pixpnet.model import Backbone
-from pixpnet.model.backbone import FieldWarning
+from pixpnet.model.errors import FieldWarning
 from pixpnet.smallnet import SmallNet
 
 

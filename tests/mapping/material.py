@@ -13,7 +13,7 @@ from pixpnet.mapping import Scene
 from pixpnet.mapping.scene import GridScene
 from pixpnet.members.pixpnet import Architecture
 from pixpnet.model import Backbone, PixPNet
-from pixpnet.model.backbone import FieldWarning
+from pixpnet.model.errors import FieldWarning
 
 SIZE = 24
 

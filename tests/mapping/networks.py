@@ -14,7 +14,7 @@ from pixpnet.mapping.relevance import prp
 from pixpnet.mapping.scene import Heatmaps, Scene, scene
 from pixpnet.members.pixpnet import Architecture
 from pixpnet.model import Backbone, PixPNet
-from pixpnet.model.backbone import FieldWarning
+from pixpnet.model.errors import FieldWarning
 
 SIZE = (96, 80)
 PREPROCESSING = Preprocessing(shortest_side=96, crop=96, size=96, mean=(0.4, 0.5, 0.6), std=(0.2, 0.25, 0.3))

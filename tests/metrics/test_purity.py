@@ -9,7 +9,7 @@ from torch import Tensor
 from pixpnet.data import Sample
 from pixpnet.metrics.purity import Purity, prototype_purity
 from pixpnet.model import PixPNet
-from pixpnet.model.backbone import FieldWarning
+from pixpnet.model.errors import FieldWarning
 from pixpnet.records import from_plain, to_plain
 from tests.explanation.toys import real
 from tests.metrics.part_toys import BLACK, RED, YELLOW, finder, picture

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from pixpnet.data import Preprocessing
 from pixpnet.members.pixpnet import Architecture
 from pixpnet.model import Backbone, PixPNet
-from pixpnet.model.backbone import FieldWarning
+from pixpnet.model.errors import FieldWarning
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-import pixpnet.model.backbone
+import pixpnet.model.layers
 from pixpnet import zoo
 from pixpnet.fields import Fields, UnknownLayer, receptive_fields
 from pixpnet.fields.verify import verify_fields
@@ -77,7 +77,7 @@ def cut_and_fields(name: str, at: str, size: int) -> tuple[Backbone, Fields]:
             return seen[-1]
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(pixpnet.model.backbone, "receptive_fields", spy)
+            patch.setattr(pixpnet.model.layers, "receptive_fields", spy)
             backbone = cut(whole(name), at, size)
         # What was traced was the whole network: its output is that of the classifier.
         assert seen[0][""].shape == (1000,)

@@ -31,6 +31,7 @@ from pixpnet.mapping.scene import scene
 from pixpnet.mapping.upsampling import by_upsampling
 from pixpnet.model import Grid, PixPNet
 from pixpnet.parts import Matches
+from pixpnet.parts.precision import full_precision
 
 Region = tuple[Box, ...]
 _GIVEN: Final = "pictures that were given"
@@ -228,8 +229,8 @@ def _cell(term: Term) -> _Cell:
 
 
 def _matches(model: PixPNet, images: Float[Tensor, "batch 3 height width"]) -> Matches:
-    # TensorFloat-32 has three digits: the test would see nothing but its rounding.
-    with torch.no_grad(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+    # With three digits the test would see nothing but rounding.
+    with torch.no_grad(), full_precision(images.device):
         matches: Matches = model(images).matches
     return matches
 

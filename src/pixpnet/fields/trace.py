@@ -7,7 +7,6 @@ model give the layers their names.
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, NoReturn
 
@@ -56,7 +55,8 @@ def trace(model: nn.Module, input_shape: tuple[int, ...]) -> list[Layer]:
     tracer.follow(pixels, Memory(Sources.of_input((1, *input_shape), space)))
     try:
         introspection = Introspection(tracer, home)
-        with _as_in_the_probe(), watching_scripts(tracer.refuse_script), tracer, introspection:
+        # Under a function mode, as `introspection` is, attention runs step by step and not as one fused operation.
+        with torch.no_grad(), watching_scripts(tracer.refuse_script), tracer, introspection:
             output = shell(pixels)
         if tracer.refusal is not None:  # the model's own code caught it and went on
             raise tracer.refusal
@@ -122,18 +122,6 @@ def _home(model: nn.Module) -> torch.device:
     """Where the model lives, and so what its code is told of every tensor; on the meta device it would be the CPU."""
     devices = (tensor.device for tensor in (*model.parameters(), *model.buffers()))
     return next((device for device in devices if device != META), torch.device("cpu"))
-
-
-@contextmanager
-def _as_in_the_probe() -> Iterator[None]:
-    """No gradients, and attention step by step: its fused form is one operation that says nothing about its parts."""
-    fast_path = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fast_path)
 
 
 class _Tracer(TorchDispatchMode):

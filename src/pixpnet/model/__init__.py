@@ -1,7 +1,8 @@
 """Prototypical part networks on backbones whose cells see known pixels."""
 
-from pixpnet.model.backbone import Backbone, CutError, FieldWarning
+from pixpnet.model.backbone import Backbone
 from pixpnet.model.edits import EDITS, EditError, apply_edits
+from pixpnet.model.errors import CutError, FieldWarning
 from pixpnet.model.file import ModelFileError
 from pixpnet.model.network import BehindStem, Embeddings, Grid, Output, PixPNet
 from pixpnet.model.origin import Origin, picture_name

@@ -10,7 +10,8 @@ import torch
 from pixpnet import zoo
 from pixpnet.data import Preprocessing
 from pixpnet.family import DEFAULT
-from pixpnet.model.backbone import Backbone, FieldWarning
+from pixpnet.model.backbone import Backbone
+from pixpnet.model.errors import FieldWarning
 from pixpnet.model.network import PixPNet
 from pixpnet.model.weights import WeightsError, load_weights
 from pixpnet.windows import Windows

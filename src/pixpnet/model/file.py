@@ -22,7 +22,8 @@ from pixpnet.config import is_own_code
 from pixpnet.data import Preprocessing
 from pixpnet.family import DEFAULT, UnknownMember, member_named
 from pixpnet.manifest import Manifest
-from pixpnet.model.backbone import Backbone, FieldWarning
+from pixpnet.model.backbone import Backbone
+from pixpnet.model.errors import FieldWarning
 from pixpnet.model.network import PixPNet
 from pixpnet.model.origin import Origin, check_origins
 from pixpnet.records import ADDED_LATER, BadRecord, from_plain, to_plain

@@ -1,20 +1,46 @@
 """The mode of a network, changed for a while and given back."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
 from torch import nn
 
 
+@dataclass
+class _Held:
+    """A module that is kept in eval mode: its mode before, and how many ask for it."""
+
+    mode: bool
+    holders: int = 0
+
+
+_HELD: dict[int, _Held] = {}
+_LOCK = threading.Lock()
+
+
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Eval mode without gradients, and back to whatever mode each module was in."""
-    modes = [(module, module.training) for module in model.modules()]
-    try:
+    """Eval mode without gradients, and back to whatever mode each module was in.
+
+    Threads may do this with one model at the same time: the last of them gives the modes back, so that no model goes
+    back to training while another thread still reads its answers.
+    """
+    modules = list(model.modules())
+    with _LOCK:
+        for module in modules:
+            held = _HELD.setdefault(id(module), _Held(module.training))
+            held.holders += 1
         model.eval()
+    try:
         with torch.no_grad():
             yield
     finally:
-        for module, mode in modes:
-            module.training = mode
+        with _LOCK:
+            for module in modules:
+                held = _HELD[id(module)]
+                held.holders -= 1
+                if not held.holders:
+                    module.training = _HELD.pop(id(module)).mode

@@ -1,5 +1,6 @@
 """The network: image -> embeddings -> matches -> scores -> logits, and what it must remember about itself."""
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ from pixpnet.model.origin import Origin
 from pixpnet.parts import Comparison, Decision, Matches, Ownership, Parts
 from pixpnet.parts.matches import matches_of
 
+# Of all models: one would have to be copied, and saved, with its model.
+_TRACING = threading.Lock()
 # Sizes differ from grid to grid (an axis with an underscore may be of any size).
 Embeddings = tuple[Float[Tensor, "batch _dim _rows _cols"], ...]
 
@@ -28,6 +31,9 @@ class Output:
 
     logits: Float[Tensor, "batch classes"]
     matches: Matches
+
+
+torch.export.register_dataclass(Output, serialized_type_name="pixpnet.Output")
 
 
 @dataclass(frozen=True)
@@ -262,11 +268,13 @@ class PixPNet(nn.Module):
         They are the fields of the network as it answers (eval mode), whatever mode it is in now.
         """
         if size not in self._fields:
-            with evaluating(self):
-                self._fields[size] = tuple(
-                    grid.comparison.field_of(receptive_fields(self.embedding(grid.number), (3, *size))[""])
-                    for grid in self.grids
-                )
+            # Threads that ask for the same fields at once wait for the first, instead of tracing them again.
+            with _TRACING, evaluating(self):
+                if size not in self._fields:
+                    self._fields[size] = tuple(
+                        grid.comparison.field_of(receptive_fields(self.embedding(grid.number), (3, *size))[""])
+                        for grid in self.grids
+                    )
         return self._fields[size]
 
     @property

@@ -1,132 +1,199 @@
 """A network taken apart at named layers: what runs before a layer, between two of them, and behind.
 
-The parts share their modules with the network, so they have its weights, its mode and its device, and none of them
-keeps any state of a run. A part that begins in the middle is the network's own code with every module before that
-layer replaced by one that passes its input on; that is right only where the code before the layer is a chain of
-modules, so it is checked by running it (`check_segments`) and refused by name otherwise.
+A segment is a function of the network and of what goes in. It holds no module and keeps nothing from one call to the
+next, so any number of threads may use it at once. It is the truncated code of the network where that can be had
+(`truncation`), and the network's own code, left at the layer, where not (`early_exit`); either is compared with the
+network before it is used.
 """
 
-import copy
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from pixpnet.messages import first_line
+from pixpnet.model.early_exit import EarlyExit, leave_if_reached
+from pixpnet.model.truncation import Inseparable, LayerCall, Truncated, Untraceable, truncate
+
+_HINT = "choose a layer between the network's stages, where nothing but its output goes on"
 
 
 class SegmentError(ValueError):
     """A network that cannot be taken apart at a layer; the message says which and why."""
 
 
-class Reached(Exception):
-    """Carries the output of a layer out of the code of a network."""
+@dataclass(frozen=True)
+class Segment:
+    """A stretch of a network, from the output of one layer to that of another.
 
-    def __init__(self, output: Any) -> None:
-        super().__init__()
-        self.output = output
+    Attributes:
+        run: from the network, and an input, to an output.
+        overwrites: whether its code writes into its input (as a ReLU in place does), which it is then given a copy of.
+    """
 
+    run: Truncated | EarlyExit
+    overwrites: bool = False
 
-class Segment(nn.Module):
-    """A stretch of a network, from the output of one layer to that of another."""
-
-    def __init__(self, network: nn.Module, start: str, stop: str, order: Sequence[str]) -> None:
-        """Prepares a stretch.
-
-        Args:
-            network: the whole.
-            start: the path of the layer whose output it takes; "" for the image.
-            stop: the path of the layer whose output it gives; "" for that of the network.
-            order: paths of the modules of the network in the order in which they begin (`call_order`).
-        """
-        super().__init__()
-        replaced: dict[str, nn.Module] = {}
-        if start:
-            before = order[: order.index(start)]
-            replaced = {path: _PassOn() for path in before if path and not start.startswith(f"{path}.")}
-            replaced[start] = _PassOn()
-        if stop:
-            replaced[stop] = _StopBehind(network.get_submodule(stop))
-        self.network = _with(network, replaced, "")
-
-    def forward(self, values: Tensor) -> Any:
-        """Runs it."""
-        try:
-            return self.network(values)
-        except Reached as reached:
-            return reached.output
+    def __call__(self, network: nn.Module, values: Tensor) -> Any:
+        """Runs it; of maps, with the channels last, in which convolutions are fastest."""
+        values = _channels_last(values)
+        return self.run(network, values.clone() if self.overwrites else values)
 
 
-def call_order(network: nn.Module, run: Callable[[], Any]) -> list[str]:
-    """The paths of the modules of a network that `run` calls, in the order in which they first begin."""
-    order: list[str] = []
-    handles = [
-        module.register_forward_pre_hook(lambda _, __, path=path: order.append(path))
-        for path, module in network.named_modules()
-    ]
+@dataclass(frozen=True)
+class ForwardPass:
+    """What was seen of one forward pass of a network up to a layer.
+
+    Attributes:
+        images: what went in.
+        output: what came out.
+        overwrites: whether the network writes into the images.
+        calls: how often each module was called, by its first path, in the order in which they began.
+        read: the ids of all tensors that an operation read.
+    """
+
+    images: Tensor
+    output: Any
+    overwrites: bool
+    calls: dict[str, int]
+    read: frozenset[int]
+
+    @property
+    def order(self) -> list[str]:
+        """Paths of modules in the order in which they began."""
+        return list(self.calls)
+
+    def layer(self, path: str) -> LayerCall:
+        """The last call of a module."""
+        return LayerCall(path, self.calls[path])
+
+
+def watched_pass(network: nn.Module, stop: LayerCall | None, size: tuple[int, int]) -> ForwardPass:
+    """Runs a network up to a layer, on an image of noise, and takes note of what it does."""
+    first = next(network.parameters(), torch.zeros(()))
+    images = torch.randn(1, 3, *size, generator=torch.Generator().manual_seed(0)).to(first)
+    calls: dict[str, int] = {}
+
+    def note(path: str) -> Callable[..., None]:
+        return lambda *_: calls.update({path: calls.get(path, 0) + 1})
+
+    handles = [module.register_forward_pre_hook(note(path)) for path, module in network.named_modules()]
+    if stop is not None:
+        handles.append(network.get_submodule(stop.path).register_forward_hook(leave_if_reached))
     try:
-        run()
+        with torch.no_grad(), _TensorsRead() as tensors:
+            given = _channels_last(images).clone()
+            version = given._version
+            output = EarlyExit(stop)(network, given)
     finally:
         for handle in handles:
             handle.remove()
-    return list(dict.fromkeys(order))
+    return ForwardPass(images, output, given._version != version, calls, frozenset(tensors.read))
 
 
-def check_segments(run: Callable[[], Any], expected: Any, layer: str) -> None:
-    """Compares what segments give, one after the other, with what the network gives.
+def take_apart(
+    network: nn.Module, layers: Sequence[LayerCall], stop: LayerCall | None, run: ForwardPass
+) -> tuple[Segment, ...]:
+    """The segments between the images, some layers in the order in which they run, and a last one.
+
+    Args:
+        network: in eval mode; a hook stays on a layer that it must be left at.
+        layers: where it is taken apart; none for one segment.
+        stop: the layer at which it ends; None for the network's own output.
+        run: of the network up to that layer.
 
     Raises:
-        SegmentError: if they do not give the same.
+        SegmentError: if the segments, one after the other, do not give what the network gives.
     """
-    hint = "choose a layer between the network's stages, where nothing but its output goes on"
+    if not layers and stop is None:
+        return (Segment(EarlyExit(None), run.overwrites),)
+    ends = (None, *layers, stop)
+    names = ", ".join(f"'{layer.path}'" for layer in layers)
     try:
-        values = run()
-    except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
-        raise SegmentError(f"the network cannot be taken apart at '{layer}' ({first_line(error)}): {hint}") from error
+        segments = [Segment(truncate(network, *pair)) for pair in pairwise(ends)]
+        segments = _checked(segments, network, run, exactly=True)
+    except Inseparable as error:
+        raise SegmentError(f"the network cannot be taken apart at {names}: {error}; {_HINT}") from error
+    except (Untraceable, _Differs):
+        segments = [Segment(EarlyExit(end, _passed(begin, run.order))) for begin, end in pairwise(ends)]
+        for segment in segments:
+            assert isinstance(segment.run, EarlyExit)
+            segment.run.install(network)
+        try:
+            segments = _checked(segments, network, run, exactly=False)
+        except _Differs as error:
+            raise SegmentError(f"the network cannot be taken apart at {names}: {error}; {_HINT}") from error
+    return tuple(segments)
+
+
+def _channels_last(values: Tensor) -> Tensor:
+    return values.contiguous(memory_format=torch.channels_last) if values.dim() == 4 else values
+
+
+class _Differs(Exception):
+    """Segments that do not give what the network gives."""
+
+
+def _checked(segments: Sequence[Segment], network: nn.Module, run: ForwardPass, exactly: bool) -> list[Segment]:
+    """The segments, and whether each overwrites its input, after they gave what the network gives.
+
+    Raises:
+        _Differs: if they do not.
+    """
+    checked = []
+    values: Any = run.images
+    try:
+        with torch.no_grad():
+            for segment in segments:
+                given = _channels_last(values).clone()
+                version = given._version
+                values = segment.run(network, given)
+                checked.append(Segment(segment.run, overwrites=given._version != version))
+    except (RuntimeError, ValueError, TypeError, IndexError, AttributeError, KeyError) as error:
+        raise _Differs(first_line(error)) from error
+    if not _same(values, run.output, exactly):
+        raise _Differs("its code does more than call modules in a row")
+    return checked
+
+
+def _same(values: Any, expected: Any, exactly: bool) -> bool:
     found, wanted = tree_leaves(values), tree_leaves(expected)
-    same = len(found) == len(wanted) and all(
-        one.shape == other.shape and torch.allclose(one, other, rtol=1e-4, atol=1e-5)
-        for one, other in zip(found, wanted, strict=True)
-        if isinstance(one, Tensor) and isinstance(other, Tensor)
-    )
-    if not same:
-        raise SegmentError(
-            f"the network cannot be taken apart at '{layer}': its code does more than call modules in a row; {hint}"
-        )
+    if len(found) != len(wanted):
+        return False
+    for one, other in zip(found, wanted, strict=True):
+        if not (isinstance(one, Tensor) and isinstance(other, Tensor)):
+            continue
+        if one.shape != other.shape:
+            return False
+        if one.is_meta:  # nothing to compare but shapes
+            continue
+        rtol, atol = (0.0, 0.0) if exactly else (1e-4, 1e-5)
+        if not torch.allclose(one, other, rtol, atol, equal_nan=True):
+            return False
+    return True
 
 
-class _PassOn(nn.Module):
-    """Stands where a module was that ran before the segment begins."""
+def _passed(start: LayerCall | None, order: Sequence[str]) -> list[str]:
+    """The modules that have run when the output of a layer is there, without those that contain it."""
+    if start is None:
+        return []
+    before = order[: order.index(start.path)]
+    outer = [path for path in before if path and not start.path.startswith(f"{path}.")]
+    return [*(path for path in outer if not any(path.startswith(f"{other}.") for other in outer)), start.path]
 
-    def forward(self, values: Tensor, *others: Any) -> Tensor:
-        return values
 
+class _TensorsRead(TorchDispatchMode):
+    """Takes note of every tensor that an operation reads."""
 
-class _StopBehind(nn.Module):
-    """Runs the last module of a segment and leaves the network's code with its output."""
-
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.module = module
+        self.read: set[int] = set()
 
-    def forward(self, *inputs: Any) -> Any:
-        raise Reached(self.module(*inputs))
-
-
-def _with(module: nn.Module, replaced: dict[str, nn.Module], path: str) -> nn.Module:
-    """The module with some inner ones replaced; only those on the way are copied, and their tensors are shared."""
-    if path in replaced:
-        return replaced[path]
-    prefix = f"{path}." if path else ""
-    if not any(inner.startswith(prefix) for inner in replaced):
-        return module
-    clone = copy.copy(module)
-    clone.__dict__ = dict(module.__dict__)
-    children = {
-        name: None if child is None else _with(child, replaced, f"{prefix}{name}")
-        for name, child in module._modules.items()
-    }
-    clone.__dict__["_modules"] = children
-    return clone
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.read.update(id(leaf) for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor))
+        return func(*args, **(kwargs or {}))

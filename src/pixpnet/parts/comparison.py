@@ -38,6 +38,10 @@ class GridMatches:
     background: Float[Tensor, "batch protos"] | None = None
 
 
+# So that torch.export, and whatever else takes results apart, finds the tensors.
+torch.export.register_dataclass(GridMatches, serialized_type_name="pixpnet.GridMatches")
+
+
 class Comparison(nn.Module):
     """Prototypes as parameters, and their comparison with the cells of a grid.
 

@@ -138,7 +138,7 @@ class ClassSum(LinearDecision):
 
     def logits(self, scores: Float[Tensor, "batch protos"]) -> Float[Tensor, "batch classes"]:
         """See `Decision`."""
-        return scores.new_zeros(len(scores), self.num_classes).index_add(1, self.labels, scores)
+        return scores.new_zeros(scores.shape[0], self.num_classes).index_add(1, self.labels, scores)
 
     def weights(self) -> Float[Tensor, "classes protos"]:
         """1 for a class's own prototypes, 0 for the others."""
@@ -209,7 +209,7 @@ class OwnClass(LinearDecision):
     def logits(self, scores: Float[Tensor, "batch protos"]) -> Float[Tensor, "batch classes"]:
         """See `Decision`."""
         weighted = scores * self.weight.to(scores.dtype)
-        return weighted.new_zeros(len(scores), self.num_classes).index_add(1, self.labels, weighted)
+        return weighted.new_zeros(scores.shape[0], self.num_classes).index_add(1, self.labels, weighted)
 
     def weights(self) -> Float[Tensor, "classes protos"]:
         """The learnt weight of each prototype, for its own class."""

@@ -41,6 +41,9 @@ class Matches:
         return self.grids[0].distance_maps
 
 
+torch.export.register_dataclass(Matches, serialized_type_name="pixpnet.Matches")
+
+
 def matches_of(grids: tuple[GridMatches, ...]) -> Matches:
     """The matches of all grids together."""
     cells = [

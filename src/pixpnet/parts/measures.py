@@ -17,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from pixpnet.parts.precision import full_precision
 from pixpnet.parts.similarities import Similarity
 
 Patches = Float[Tensor, "protos dim kernel_rows kernel_cols"]
@@ -221,8 +222,8 @@ def divided(parts: Patches) -> Patches:
 
 
 def _convolve(embeddings: Tensor, kernels: Tensor) -> Tensor:
-    # TensorFloat-32 has three digits, too few beside the pole of the similarity.
-    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+    # Three digits are too few beside the pole of the similarity.
+    with full_precision(embeddings.device):
         return F.conv2d(embeddings, kernels)
 
 

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
@@ -187,7 +189,7 @@ def _distinct_cells(
 ) -> Int64[Tensor, "batch all_protos"]:
     batch, classes, protos, rows, cols = maps.shape
     table = maps.reshape(batch * classes, protos, rows * cols)
-    near = _near(rows, cols, separation).to(table)
+    near = torch.from_numpy(_near(rows, cols, separation)).to(table)
     groups = torch.arange(len(table), device=table.device)
     distances, places = table.min(dim=-1)
     chosen = torch.zeros_like(places)
@@ -215,9 +217,12 @@ def _distinct_cells(
 
 
 @lru_cache(maxsize=16)
-def _near(rows: int, cols: int, separation: int) -> Float[Tensor, "cells cells"]:
-    """Infinite for cells that are fewer than `separation` steps apart, diagonal ones included, and 0 for others."""
-    cell = torch.arange(rows * cols)
-    down = (cell[:, None] // cols - cell // cols).abs()
-    across = (cell[:, None] % cols - cell % cols).abs()
-    return torch.zeros(rows * cols, rows * cols).masked_fill(torch.maximum(down, across) < separation, _GONE)
+def _near(rows: int, cols: int, separation: int) -> npt.NDArray[np.float32]:
+    """Infinite for cells that are fewer than `separation` steps apart, diagonal ones included, and 0 for others.
+
+    Not a tensor, which would belong to the mode (inference, export) in which somebody first asked for it.
+    """
+    cell = np.arange(rows * cols)
+    down = np.abs(cell[:, None] // cols - cell // cols)
+    across = np.abs(cell[:, None] % cols - cell % cols)
+    return np.where(np.maximum(down, across) < separation, np.float32(_GONE), np.float32(0))

@@ -21,6 +21,7 @@ from pixpnet.data import DataSet, Entry, Sample, preprocess
 from pixpnet.data.scan import Progress
 from pixpnet.metrics.auditing.verdict import Finding, Judged, found
 from pixpnet.model import Grid, Origin, PixPNet
+from pixpnet.parts.precision import full_precision
 
 TOLERANCE = 1e-4
 # Of the way back to the file, in its pixels.
@@ -167,7 +168,7 @@ def _compare(model: PixPNet, data: DataSet, origins: Sequence[Origin], progress:
     for start in range(0, len(images), _BATCH):
         some = images[start : start + _BATCH]
         samples = [_sample(model, data, entries[image]) for image in some]
-        with torch.no_grad(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        with torch.no_grad(), full_precision(model.device):
             pixels = torch.stack([sample.image.as_subclass(Tensor) for sample in samples])
             embeddings = [cells.float() for cells in model.embed(pixels.to(model.device, model.dtype))]
         for number, (image, sample) in enumerate(zip(some, samples, strict=True)):

@@ -438,7 +438,7 @@ def test_predict_answers_for_every_picture_it_can_read(
         assert (
             record["class"] == max(record["logits"], key=record["logits"].__getitem__) == next(iter(record["logits"]))
         )
-        assert sum(record["softmax"].values()) == pytest.approx(1)
+        assert sum(record["probabilities"].values()) == pytest.approx(1)
     # By hand, with Pillow: resize the whole picture, cut out the centre, bring it to size.
     how = model.preprocessing
     assert how.shortest_side is not None

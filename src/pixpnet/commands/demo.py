@@ -114,10 +114,15 @@ def _train(folder: Path, seed: int) -> None:
 
 
 def _report(folder: Path, page: Path, seed: int) -> None:
+    from pixpnet.commands.console import plain_console
     from pixpnet.commands.device import choose_device
-    from pixpnet.commands.report import how_to_open, write_report
+    from pixpnet.commands.progress import task_bars
+    from pixpnet.commands.report import how_to_open
+    from pixpnet.views.reporting import report
 
     sys.stdout.write("\n4. Why it answers as it does: explaining a few birds, and putting every claim to the test.\n")
     sys.stdout.flush()
-    size = write_report(folder, page, (), "val", EXAMPLES, seed, choose_device("auto"))
+    with task_bars(plain_console()) as watching:
+        made = report(folder, examples=EXAMPLES, seed=seed, device=choose_device("auto"), watching=watching)
+    size = made.write(page)
     sys.stdout.write(f"Everything on one page, in one file: {page} ({size / 1e6:.1f} MB)\n{how_to_open(page)}\n")

@@ -44,18 +44,18 @@ def run(args: Namespace) -> int:
     """Judges a run's model on images and prints how it did."""
     from pixpnet.data import Loading, plain_loader
     from pixpnet.data.registry import same_place
-    from pixpnet.model import PixPNet
     from pixpnet.records import to_plain
-    from pixpnet.training import Run, judge, open_data_of
+    from pixpnet.training import Run, judge, open_data_of, refuse_other_classes
+    from pixpnet.training.location import located
 
     found = Run(args.run)
-    config = found.config
-    model = PixPNet.load(args.run, own_code=args.own_code)
+    config = located(found.config, args.run)
+    model = found.model(args.own_code)
     device = choose_device(args.device)
     console = plain_console()
     with progress_bar(console, "looking at the images") as progress:
         data = open_data_of(found, progress, args.data)
-    _refuse_other_classes(model, data)
+    refuse_other_classes(model.class_names, data)
     if args.split != "val" and (args.data is None or same_place(args.data, config.data)):
         if args.split == "all":
             raise ValueError("--split all would judge a model on what it learnt from: it goes with --data of others")
@@ -96,15 +96,3 @@ def _report(judgement: Judgement, model: PixPNet, data: DataSet, split: str) -> 
         taken = ", ".join(f"{count} for {model.class_names[other]}" for count, other in sorted(wrong, reverse=True)[:3])
         lines.append(f"{name:{width}s}  {accuracy:6.1%}" + (f"   taken: {taken}" if taken else ""))
     return "\n".join(lines) + "\n"
-
-
-def _refuse_other_classes(model: PixPNet, data: DataSet) -> None:
-    if data.class_names != model.class_names:
-        unknown = [name for name in data.class_names if name not in model.class_names]
-        missing = [name for name in model.class_names if name not in data.class_names]
-        raise ValueError(
-            f"{data.name} has other classes than the model"
-            + (f"; the model does not know {', '.join(unknown[:5])}" if unknown else "")
-            + (f"; there is no {', '.join(missing[:5])}" if missing else "")
-            + ("" if unknown or missing else ": the same, in another order")
-        )

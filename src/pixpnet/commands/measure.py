@@ -9,7 +9,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from pixpnet.commands.console import plain_console
-from pixpnet.commands.device import DEVICE_HELP, choose_device
+from pixpnet.commands.device import DEVICE_HELP, MOVED_HELP, choose_device
 from pixpnet.commands.measured_text import few_images, table_text
 from pixpnet.commands.progress import task_bars
 
@@ -66,6 +66,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="of all draws")
     parser.add_argument("--out", type=Path, default=None, metavar="DIR", help="RUN/measure if not given")
+    parser.add_argument("--data", type=str, default=None, help=MOVED_HELP)
     parser.add_argument("--device", type=str, default="auto", help=DEVICE_HELP)
     parser.add_argument("--own_code", action="store_true", help="the backbone is code of your own that may be called")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -88,7 +89,13 @@ def run(args: Namespace) -> int:
     try:
         with task_bars(plain_console()) as watching:
             measured = measure(
-                args.run, settings, out=args.out, device=device, own_code=args.own_code, watching=watching
+                args.run,
+                settings,
+                out=args.out,
+                device=device,
+                own_code=args.own_code,
+                moved_to=args.data,
+                watching=watching,
             )
     except KeyboardInterrupt:
         kept = args.run / "measure" if args.out is None else args.out
@@ -120,5 +127,6 @@ def _words(args: Namespace) -> list[str]:
     words = ["measure", str(args.run), "--mappings", *args.mappings]
     for name in ("samples", "prototypes", "part_samples", "method", "split", "seed", "device"):
         words += [f"--{name}", str(args[name])]
-    words += [] if args.out is None else ["--out", str(args.out)]
+    for name in ("out", "data"):
+        words += [] if args[name] is None else [f"--{name}", str(args[name])]
     return [*words, *(f"--{name}" for name in ("own_code", "json") if args[name])]

@@ -33,11 +33,13 @@ from pixpnet.model.build import build_backbone, build_model
 from pixpnet.model.file import backbone_in
 from pixpnet.model.modes import evaluating
 from pixpnet.model.weights import read_state
+from pixpnet.training.answers import AnswerLine, answer_lines
 from pixpnet.training.checkpoint import LastEpoch
 from pixpnet.training.crops import write_crops
 from pixpnet.training.features import Features, ViewOf, plain_feature_loader
+from pixpnet.training.final_evaluation import Evaluated, evaluate_both
 from pixpnet.training.fitting import Fitting, Material
-from pixpnet.training.judging import Judgement, judge
+from pixpnet.training.judging import Judgement
 from pixpnet.training.run import Run, RunError
 from pixpnet.training.run_data import open_data_to_resume, open_run_data
 from pixpnet.training.watching import Nobody, Watcher
@@ -337,30 +339,31 @@ def _finish(fitting: Fitting, config: RunConfig, data: DataSet, device: torch.de
     before = copy.deepcopy(model)
     before.load_state_dict(read_state(run.learnt), strict=False)
 
-    features = material.features
-
-    def judged(which: PixPNet, entries: tuple[Entry, ...], task: str) -> Judgement:
-        telling = partial(watcher.busy, task)
+    def judged(entries: tuple[Entry, ...], task: str) -> Evaluated:
+        telling, features = partial(watcher.busy, task), material.features
         if features is None:
             batches = plain_loader(data, entries, model.preprocessing, material.loading)
-            return judge(which.to(device), model.num_classes, batches, device, telling)
-        freeze(which.backbone, config, model.preprocessing.size)
+            return evaluate_both(model.to(device), before.to(device), batches, device, telling)
+        freeze(model.backbone, config, model.preprocessing.size)
         features.compute([ViewOf(entry) for entry in entries], device, telling)
         kept = plain_feature_loader(features, entries, material.loading.batch_size)
-        return judge(which.to(device).behind_stem, model.num_classes, kept, device, telling)
+        return evaluate_both(model.to(device), before.to(device), kept, device, telling, model.behind_stem)
 
-    test = test_before = None
+    answers: list[AnswerLine] = []
+    test = None
     if config.judge_on_test and len(data.test):
         entries = data.test.open(run.recorder(), f"final evaluation of the model of epoch {chosen.epoch}")
-        test = judged(model, entries, "test")
-        test_before = judged(before, entries, "test, as it was before replacement")
+        test = judged(entries, "final evaluation, test")
+        answers += answer_lines("test", entries, test.logits, model.class_names)
+    validation = judged(data.val, "final evaluation, validation")
+    run.write_answers([*answers, *answer_lines("val", data.val, validation.logits, model.class_names)])
     return Metrics(
         chosen_epoch=chosen.epoch,
         epochs=len(fitting.lines),
-        validation=judged(model, data.val, "validation"),
-        validation_before=judged(before, data.val, "validation, as it was before replacement"),
-        test=test,
-        test_before=test_before,
+        validation=validation.after,
+        validation_before=validation.before,
+        test=None if test is None else test.after,
+        test_before=None if test is None else test.before,
         mean_field=model.mean_field,
         largest_field=max(field.max_fraction for field in model.fields),
         prototypes=model.num_prototypes,

@@ -41,6 +41,10 @@ def explanation_page(explanations: Sequence[Explanation]) -> str:
     )
 
 
+# Of the wrong answers, how many are listed one by one.
+_MISTAKES = 20
+
+
 def report_page(report: Report) -> str:
     """A page about a run: how good its model is, what it sees, its prototypes, and explained examples."""
     model, note = report.model, score_note(report.model)
@@ -71,7 +75,8 @@ def report_page(report: Report) -> str:
             "classes": [(name, prototype_blocks(model, stock, label)) for label, name in enumerate(model.class_names)],
             "classes_open": model.num_classes <= _OPEN_CLASSES,
             "few_classes": model.num_classes <= _FEW_CLASSES,
-            "confused": () if report.judgement is None else taken_for(report.judgement, model.class_names),
+            "confused": taken_for(report.judgement, model.class_names),
+            "mistakes": None if report.mistakes is None else report.mistakes[:_MISTAKES],
         },
     )
 

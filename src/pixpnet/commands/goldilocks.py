@@ -6,9 +6,9 @@ import json
 import re
 import sys
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING
 
+from pixpnet.commands.calling import command
 from pixpnet.commands.console import plain_console
 from pixpnet.commands.device import DEVICE_HELP, choose_device
 from pixpnet.commands.progress import progress_bar, task_bars
@@ -156,9 +156,8 @@ def _search(args: Namespace) -> int:
         with task_bars(plain_console()) as bars:
             result = find_cuts(options, args.out, _Shown(bars))
     except KeyboardInterrupt:
-        words = " ".join(quote(word) for word in command_words(args))
         sys.stderr.write(f"\nstopped; what was found is kept in {args.out}. The same command goes on from there:\n")
-        sys.stderr.write(f"  pixpnet {words}\n")
+        sys.stderr.write(f"  {command(*command_words(args))}\n")
         if args.storage is not None and without_password(args.storage) != args.storage:
             sys.stderr.write("where *** stands for the password of the storage\n")
         return 130
@@ -261,8 +260,9 @@ def result_text(result: SearchResult, folder: Path) -> str:
     lines.append(result.advice)
     if result.recommended is not None:
         best = next(cut for cut in result.judged if cut.name == result.recommended)
-        allowed = " --own_code" if is_own_code(best.backbone) else ""
-        lines.append(f"train it: pixpnet train --config {folder / 'train.yaml'}{allowed} --out RUN")
+        allowed = ["--own_code"] if is_own_code(best.backbone) else []
+        again = command("train", "--config", folder / "train.yaml", *allowed, "--out", "RUN")
+        lines.append(f"train it: {again}")
     return "\n".join(lines) + "\n"
 
 

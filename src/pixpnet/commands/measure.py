@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING
 
+from pixpnet.commands.calling import command
 from pixpnet.commands.console import plain_console
 from pixpnet.commands.device import DEVICE_HELP, MOVED_HELP, choose_device
 from pixpnet.commands.measured_text import few_images, table_text
@@ -100,7 +100,7 @@ def run(args: Namespace) -> int:
     except KeyboardInterrupt:
         kept = args.run / "measure" if args.out is None else args.out
         sys.stderr.write(f"\nstopped; what was found is kept in {kept}. The same command goes on from there:\n")
-        sys.stderr.write(f"  pixpnet {' '.join(quote(word) for word in _words(args))}\n")
+        sys.stderr.write(f"  {command(*_words(args))}\n")
         return 130
     curves = draw_curves(measured)
     if args.json:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pixpnet.commands.calling import command
 from pixpnet.commands.console import plain_console
 from pixpnet.commands.device import DEVICE_HELP, choose_device
 from pixpnet.commands.output import check_output
@@ -92,7 +93,7 @@ def _warn_of_training(path: Path) -> None:
     if (path / "config.yaml").exists() and not run.finished:
         sys.stderr.write(
             f"warning: {path} is still in training, or was interrupted: these are answers of the model that it kept so "
-            f"far. Where nothing trains it, go on with it: pixpnet train --resume {path}\n"
+            f"far. Where nothing trains it, go on with it: {command('train', '--resume', path)}\n"
         )
 
 

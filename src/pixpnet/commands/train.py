@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jsonargparse import Namespace
 
+from pixpnet.commands.calling import command
 from pixpnet.config import RunConfig, config_from_plain
 from pixpnet.family import member_named
 from pixpnet.records import plain_fields
@@ -52,7 +53,8 @@ def run(args: Namespace) -> int:
         # What the last whole epoch left is safe; nothing that was begun is needed.
         kept = "the model kept so far is in it" if (folder / "model.safetensors").exists() else "no model yet"
         if (folder / "config.yaml").exists():
-            sys.stderr.write(f"\nstopped; {folder} is kept ({kept}). Go on with: pixpnet train --resume {folder}\n")
+            again = command("train", "--resume", folder)
+            sys.stderr.write(f"\nstopped; {folder} is kept ({kept}). Go on with: {again}\n")
         return 130
     if metrics is not None:
         sys.stdout.write(summary(metrics, folder))

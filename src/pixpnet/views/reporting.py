@@ -20,7 +20,7 @@ from pixpnet.training import Metrics, Run
 from pixpnet.training.answers import AnswerLine, confusion_of
 from pixpnet.training.judging import Judgement, judgement
 from pixpnet.views.page import report_page
-from pixpnet.views.report import Example, Report
+from pixpnet.views.report import Example, Report, Tested, tested
 from pixpnet.whole_file import written_whole
 
 # Told what is being done, how much of it, of how much.
@@ -35,11 +35,13 @@ class ReportPage:
     Attributes:
         html: the page, which needs no other file.
         notes: what its reader must know, such as that the images have changed; they are on the page too.
+        tested: what the proofs of its examples found, for the exact field and for upsampling.
         missing: the one of them that says why no examples could be drawn; None where they could.
     """
 
     html: str
     notes: tuple[str, ...]
+    tested: tuple[Tested, ...]
     missing: str | None
 
     def write(self, path: Path | str) -> int:
@@ -104,6 +106,7 @@ def report(
             notes += [f"The data set has changed since the run began: {sentence}" for sentence in changes]
             entries = data.val if split == "val" else data.test.open(found.recorder(), "pixpnet report --split test")
             chosen = _draw(model, data, entries, examples, seed, told)
+    shown = explained(model, chosen, seed, told)
     judged_split, judged, mistakes = _judged(found, metrics, model.class_names)
     kind, _, folder = found.config.data.partition(":")
     page = report_page(
@@ -116,13 +119,13 @@ def report(
             judged_split=judged_split,
             judgement=judged,
             mistakes=mistakes,
-            examples=explained(model, chosen, seed, told),
+            examples=shown,
             notes=tuple(notes),
             config=(found.path / "config.yaml").read_text(encoding="utf-8"),
             versions={"pixpnet": version("pixpnet"), "torch": version("torch"), "Python": python_version()},
         )
     )
-    return ReportPage(page, tuple(notes), missing)
+    return ReportPage(page, tuple(notes), tested(shown), missing)
 
 
 def _judged(run: Run, metrics: Metrics, names: tuple[str, ...]) -> tuple[str, Judgement, tuple[AnswerLine, ...] | None]:

@@ -16,7 +16,7 @@ from pixpnet.goldilocks import Candidate, Method, methods
 from pixpnet.goldilocks.bench import Bench, Outcome
 
 SMALL = ("--backbones", "small-21", "small-29", "--layers", "stage[123]", "--size", "32")
-QUICK = ("--views", "1", "--batch", "8", "--zone", "0.01", "0.6", "--device", "cpu", "--heartbeat", "1")
+QUICK = ("--views", "1", "--batch-size", "8", "--zone", "0.01", "0.6", "--device", "cpu", "--heartbeat", "1")
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_a_search_prints_the_front_and_train_takes_its_configuration_as_it_is(
     assert {"front.json", "front.csv", "front.png", "train.yaml", "search.json"} <= {p.name for p in folder.iterdir()}
     with Image.open(folder / "front.png") as picture:
         assert picture.width > 1500
-    budget = ("--optimisation.epochs", "1", "--optimisation.pretraining_epochs", "0", "--architecture.dim", "8")
+    budget = ("--epochs", "1", "--pretraining-epochs", "0", "--architecture.dim", "8")
     out = tmp_path / "run"
     assert main(["train", "--config", str(folder / "train.yaml"), "--out", str(out), *budget]) == 0
     capsys.readouterr()

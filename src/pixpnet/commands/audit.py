@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixpnet.commands.console import plain_console
-from pixpnet.commands.device import DEVICE_HELP, MOVED_HELP, choose_device
+from pixpnet.commands.device import DEVICE_HELP, MOVED_HELP, TRUST_HELP, choose_device
 from pixpnet.commands.measured_text import draw_words
 from pixpnet.commands.progress import progress_bar, task_bars
 
@@ -65,7 +65,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--pixels", type=int, default=8, help="how many pixels are probed on the real network")
     parser.add_argument("--data", type=str, default=None, help=MOVED_HELP)
     parser.add_argument("--device", type=str, default="auto", help=DEVICE_HELP)
-    parser.add_argument("--own_code", action="store_true", help="the backbone is code of your own that may be called")
+    parser.add_argument("--trust-code", action="store_true", help=TRUST_HELP)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -77,7 +77,7 @@ def run(args: Namespace) -> int:
     if args.pixels < 1:
         raise ValueError(f"--pixels is how many to probe, at least 1, got {args.pixels}")
     found = Run(args.run)
-    model = found.model(args.own_code).to(choose_device(args.device))
+    model = found.model(args.trust_code).to(choose_device(args.device))
     console = plain_console()
     data = _open(found, args.data, console)
     with task_bars(console) as watching:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     import torch
 
 DEVICE_HELP = "cpu, cuda, mps, ... or auto for what there is"
+TRUST_HELP = "the backbone is code of your own, which may be imported and called"
 MOVED_HELP = "where the run's images are now, such as folder:PATH, if they were moved since it began"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixpnet.commands.console import plain_console
-from pixpnet.commands.device import DEVICE_HELP, choose_device
+from pixpnet.commands.device import DEVICE_HELP, TRUST_HELP, choose_device
 from pixpnet.commands.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--split", type=Literal["test", "val", "all"], default="test", help="which images; all is for other data sets"
     )
-    parser.add_argument("--batch_size", type=int, default=64, help="images at a time")
-    parser.add_argument("--workers", type=int, default=0, help="processes that load images")
+    parser.add_argument("--batch-size", type=int, default=64, help="images at a time")
+    parser.add_argument("--num-workers", type=int, default=0, help="processes that load images")
     parser.add_argument("--device", type=str, default="auto", help=DEVICE_HELP)
-    parser.add_argument("--own_code", action="store_true", help="the backbone is code of your own that may be called")
+    parser.add_argument("--trust-code", action="store_true", help=TRUST_HELP)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -50,7 +50,7 @@ def run(args: Namespace) -> int:
 
     found = Run(args.run)
     config = located(found.config, args.run)
-    model = found.model(args.own_code)
+    model = found.model(args.trust_code)
     device = choose_device(args.device)
     console = plain_console()
     with progress_bar(console, "looking at the images") as progress:
@@ -69,7 +69,7 @@ def run(args: Namespace) -> int:
         entries = data.test.open(found.recorder(), f"pixpnet evaluate on {args.data or config.data}")
     if args.split == "all":
         entries = (*data.train, *data.val, *entries)
-    batches = plain_loader(data, entries, model.preprocessing, Loading(args.batch_size, args.workers))
+    batches = plain_loader(data, entries, model.preprocessing, Loading(args.batch_size, args.num_workers))
     with progress_bar(console, args.split) as progress:
         judgement = judge(model.to(device), model.num_classes, batches, device, progress)
     if args.json:

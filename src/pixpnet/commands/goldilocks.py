@@ -28,10 +28,10 @@ EXAMPLES = """examples:
   pixpnet goldilocks --fields-only --backbones timm:resnetv2_50 --layers 'stages.*.blocks.*' --size 224
   pixpnet goldilocks --data folder:photos --backbones vgg16 resnet18 --weights imagenet --out searches/photos
   pixpnet goldilocks --data cub:CUB --backbones vgg16 resnet18 --weights weights/ --want 0.15 --out searches/cub
-  pixpnet goldilocks --data cub:CUB ... --method finetune --out searches/cub      the paper's way, and how well the
-                                                                                 two rankings agree
+  pixpnet goldilocks --data cub:CUB --backbones vgg16 --weights imagenet --method finetune --out searches/cub
+                                                              the paper's way, and how well the two rankings agree
   pixpnet goldilocks --fields-only --backbones resnet18 --target-field 0.15       modified cuts that see 15 %
-  pixpnet goldilocks ... --storage postgresql://me@server/searches --out here     on each of several machines
+  pixpnet goldilocks --data cub:CUB --storage postgresql://me@server/searches --out here    on each of some machines
   pixpnet train --config searches/cub/train.yaml --out runs/cub                  what was recommended
 
 It may be stopped (Ctrl-C, or a kill) and goes on where it was when it is started again."""
@@ -105,7 +105,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--epochs", type=int, default=None, help="10 for finetune, the preset's for pixpnet; not for probe"
     )
-    parser.add_argument("--batch", type=int, default=None, help="images in a batch; 32, for pixpnet the preset's")
+    parser.add_argument("--batch-size", type=int, default=None, help="images in a batch; 32, for pixpnet the preset's")
     parser.add_argument(
         "--views",
         type=int,
@@ -132,7 +132,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--retry-failed", action="store_true", help="try again what failed with an error")
     parser.add_argument("--fields-only", action="store_true", help="only the table of fields; trains nothing")
     parser.add_argument("--device", type=str, default="auto", help=DEVICE_HELP)
-    parser.add_argument("--workers", type=int, default=0, help="processes that load images")
+    parser.add_argument("--num-workers", type=int, default=0, help="processes that load images")
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
 
@@ -184,13 +184,13 @@ def options_of(args: Namespace) -> SearchOptions:
         weights=tuple(args.weights),
         size=args.size,
         epochs=args.epochs,
-        batch=args.batch,
+        batch=args.batch_size,
         views=args.views,
         seed=args.seed,
         birds=args.birds,
         storage=args.storage,
         device=str(choose_device(args.device)),
-        workers=args.workers,
+        workers=args.num_workers,
         heartbeat=args.heartbeat,
         retry_failed=args.retry_failed,
     )
@@ -260,7 +260,7 @@ def result_text(result: SearchResult, folder: Path) -> str:
     lines.append(result.advice)
     if result.recommended is not None:
         best = next(cut for cut in result.judged if cut.name == result.recommended)
-        allowed = ["--own_code"] if is_own_code(best.backbone) else []
+        allowed = ["--trust-code"] if is_own_code(best.backbone) else []
         again = command("train", "--config", folder / "train.yaml", *allowed, "--out", "RUN")
         lines.append(f"train it: {again}")
     return "\n".join(lines) + "\n"
@@ -326,11 +326,11 @@ def command_words(args: Namespace) -> list[str]:
     words += ["--layers", *args.layers] if args.layers else []
     words += ["--zone", *map(str, args.zone), "--method", args.method]
     words += ["--weights", *args.weights] if args.weights else []
-    for name in ("want", "target_field", "epochs", "batch", "views", "size"):
+    for name in ("want", "target_field", "epochs", "batch_size", "views", "size"):
         words += [] if args[name] is None else [f"--{name.replace('_', '-')}", str(args[name])]
     words += [] if args.storage is None else ["--storage", without_password(args.storage)]
-    for name in ("seed", "birds", "out", "heartbeat", "device", "workers"):
-        words += [f"--{name}", str(args[name])]
+    for name in ("seed", "birds", "out", "heartbeat", "device", "num_workers"):
+        words += [f"--{name.replace('_', '-')}", str(args[name])]
     return [*words, *(["--json"] if args.json else [])]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pixpnet.commands.calling import command
 from pixpnet.commands.console import plain_console
-from pixpnet.commands.device import DEVICE_HELP, MOVED_HELP, choose_device
+from pixpnet.commands.device import DEVICE_HELP, MOVED_HELP, TRUST_HELP, choose_device
 from pixpnet.commands.measured_text import few_images, table_text
 from pixpnet.commands.progress import task_bars
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 EXAMPLES = """examples:
   pixpnet measure runs/birds                          Table 2 of the paper for this run, on test samples; on record
   pixpnet measure runs/birds --split val              where figures are to decide between models
-  pixpnet measure runs/birds --mappings field upsampling --samples 10 --part_samples 100      a quick look
+  pixpnet measure runs/birds --mappings field upsampling --samples 10 --part-samples 100      a quick look
   pixpnet measure runs/birds --method exact --prototypes 0    every pixel, every prototype of the class, as the paper
 
 Beside Table 2 it says which parts and places prototypes and answers point at (purity, distinctiveness, coverage), with
@@ -49,7 +49,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--prototypes", type=int, default=3, metavar="N", help="of each sample's class, drawn for it; 0 for all"
     )
     parser.add_argument(
-        "--part_samples",
+        "--part-samples",
         type=int,
         default=0,
         metavar="N",
@@ -68,7 +68,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, default=None, metavar="DIR", help="RUN/measure if not given")
     parser.add_argument("--data", type=str, default=None, help=MOVED_HELP)
     parser.add_argument("--device", type=str, default="auto", help=DEVICE_HELP)
-    parser.add_argument("--own_code", action="store_true", help="the backbone is code of your own that may be called")
+    parser.add_argument("--trust-code", action="store_true", help=TRUST_HELP)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -93,7 +93,7 @@ def run(args: Namespace) -> int:
                 settings,
                 out=args.out,
                 device=device,
-                own_code=args.own_code,
+                own_code=args.trust_code,
                 moved_to=args.data,
                 watching=watching,
             )
@@ -126,7 +126,7 @@ def _words(args: Namespace) -> list[str]:
     """The command that goes on."""
     words = ["measure", str(args.run), "--mappings", *args.mappings]
     for name in ("samples", "prototypes", "part_samples", "method", "split", "seed", "device"):
-        words += [f"--{name}", str(args[name])]
+        words += [f"--{name.replace('_', '-')}", str(args[name])]
     for name in ("out", "data"):
         words += [] if args[name] is None else [f"--{name}", str(args[name])]
-    return [*words, *(f"--{name}" for name in ("own_code", "json") if args[name])]
+    return [*words, *(option for option, name in (("--trust-code", "trust_code"), ("--json", "json")) if args[name])]

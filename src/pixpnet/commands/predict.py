@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pixpnet.commands.calling import command
 from pixpnet.commands.console import plain_console
-from pixpnet.commands.device import DEVICE_HELP, choose_device
+from pixpnet.commands.device import DEVICE_HELP, TRUST_HELP, choose_device
 from pixpnet.commands.output import check_output
 from pixpnet.commands.picture_files import picture_files
 from pixpnet.commands.progress import progress_bar
@@ -51,7 +51,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON list with all logits and probabilities")
     parser.add_argument("--batch-size", type=int, default=32, metavar="N", help="pictures at a time")
     parser.add_argument("--device", type=str, default="auto", help=DEVICE_HELP)
-    parser.add_argument("--own_code", action="store_true", help="the backbone is code of your own that may be called")
+    parser.add_argument("--trust-code", action="store_true", help=TRUST_HELP)
 
 
 def run(args: Namespace) -> int:
@@ -66,7 +66,7 @@ def run(args: Namespace) -> int:
     from pixpnet.model.predicting import Unreadable, predict_files
 
     device = choose_device(args.device)
-    model = PixPNet.load(args.run, own_code=args.own_code).to(device)
+    model = PixPNet.load(args.run, own_code=args.trust_code).to(device)
     _warn_of_training(args.run)
     failed = answered = 0
     with _writer(args, model.class_names) as write, progress_bar(plain_console(), "reading pictures") as progress:

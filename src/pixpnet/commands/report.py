@@ -8,7 +8,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from pixpnet.commands.console import plain_console
-from pixpnet.commands.device import DEVICE_HELP, MOVED_HELP, choose_device
+from pixpnet.commands.device import DEVICE_HELP, MOVED_HELP, TRUST_HELP, choose_device
 from pixpnet.commands.output import check_output
 from pixpnet.commands.progress import task_bars
 
@@ -40,7 +40,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="which examples are drawn")
     parser.add_argument("--data", type=str, default=None, help=MOVED_HELP)
     parser.add_argument("--device", type=str, default="auto", help=DEVICE_HELP)
-    parser.add_argument("--own_code", action="store_true", help="the backbone is code of your own that may be called")
+    parser.add_argument("--trust-code", action="store_true", help=TRUST_HELP)
 
 
 def run(args: Namespace) -> int:
@@ -61,7 +61,7 @@ def run(args: Namespace) -> int:
             examples=args.examples,
             seed=args.seed,
             device=choose_device(args.device),
-            own_code=args.own_code,
+            own_code=args.trust_code,
             moved_to=args.data,
             watching=watching,
         )

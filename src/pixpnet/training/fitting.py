@@ -246,10 +246,10 @@ class Fitting(pl.LightningModule):
             self.watcher.stepped(self.current_epoch, self._seen.loss, self._seen.accuracy)
 
     def _diverged(self, what: str) -> TrainingDiverged:
-        allowed = "--own_code " if is_own_code(self.model.backbone_name) else ""
+        allowed = "--trust-code " if is_own_code(self.model.backbone_name) else ""
         return TrainingDiverged(
             f"the {what}: begin anew with lower rates or more precision, such as pixpnet train --config "
-            f"{self.run.path / 'config.yaml'} {allowed}--optimisation.add_on_rate 1e-3 --out NEW (going on would end "
+            f"{self.run.path / 'config.yaml'} {allowed}--lr-add-on 1e-3 --out NEW (going on would end "
             f"the same); what was learnt up to the last epoch is kept in {self.run.path}"
         )
 

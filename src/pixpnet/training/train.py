@@ -33,6 +33,7 @@ from pixpnet.model.build import build_backbone, build_model
 from pixpnet.model.file import backbone_in
 from pixpnet.model.modes import evaluating
 from pixpnet.model.weights import read_state
+from pixpnet.option_names import option_of
 from pixpnet.training.answers import AnswerLine, answer_lines
 from pixpnet.training.checkpoint import LastEpoch
 from pixpnet.training.crops import write_crops
@@ -40,6 +41,7 @@ from pixpnet.training.features import Features, ViewOf, plain_feature_loader
 from pixpnet.training.final_evaluation import Evaluated, evaluate_both
 from pixpnet.training.fitting import Fitting, Material
 from pixpnet.training.judging import Judgement
+from pixpnet.training.processes import refuse_other_count
 from pixpnet.training.run import Run, RunError
 from pixpnet.training.run_data import open_data_to_resume, open_run_data
 from pixpnet.training.watching import Nobody, Watcher
@@ -169,7 +171,7 @@ def _refuse_code(config: RunConfig, own_code: bool) -> None:
     if is_own_code(config.backbone) and config.read_from is not None and not own_code:
         raise RunError(
             f"{config.read_from} names code as its backbone, {config.backbone!r}, which would be imported and called: "
-            "if you trust it, allow it (--own_code, own_code=True)"
+            "if you trust it, allow it (--trust-code, own_code=True)"
         )
 
 
@@ -182,7 +184,7 @@ def _prepare(config: RunConfig, data: DataSet, out: Path, watcher: Watcher) -> F
     if not data.val:
         raise RunError(
             f"{data.name} has too few images for a validation split, and the model is chosen on it: add images, or "
-            "raise --validation_fraction"
+            "raise --validation-fraction"
         )
     _refuse_more_than_memory(config, data, preprocessing.size)
     backbone = build_backbone(
@@ -265,7 +267,7 @@ def _refuse_more_than_memory(config: RunConfig, data: DataSet, size: int) -> Non
     needed = {
         # Their gradients, and the two means that Adam keeps.
         "the prototypes": (4 * numbers, _size_options(config)),
-        "a batch of images": (batch, "--optimisation.batch_size or --size"),
+        "a batch of images": (batch, "--batch-size or --size"),
     }
     for tensors, (floats, options) in needed.items():
         if 4 * floats > memory:
@@ -278,7 +280,9 @@ def _refuse_more_than_memory(config: RunConfig, data: DataSet, size: int) -> Non
 def _size_options(config: RunConfig) -> str:
     """The member's own options that decide how much its prototypes take."""
     names = [field.name for field in fields(config.settings.architecture)]
-    return " or ".join(f"--architecture.{name}" for name in names if name == "dim" or name.startswith("prototypes"))
+    return " or ".join(
+        option_of(f"architecture.{name}") for name in names if name == "dim" or name.startswith("prototypes")
+    )
 
 
 def _carry_out(fitting: Fitting, trainer: pl.Trainer, config: RunConfig, data: DataSet) -> Metrics | None:
@@ -379,7 +383,11 @@ def _trainer(options: TrainerOptions, out: Path, fitting: Fitting) -> pl.Trainer
     devices = int(options.devices) if options.devices.lstrip("-").isdigit() else options.devices
     cores = max(_FEW_CORES, os.cpu_count() or 1)
     if isinstance(devices, int) and devices > cores and (options.accelerator == "cpu" or not _has_accelerator()):
-        raise RunError(f"--trainer.devices {devices} processes on a machine with {cores} cores: choose at most {cores}")
+        raise RunError(
+            f"--num-devices {devices}: so many processes on a machine with {cores} cores: choose at most {cores}"
+        )
+    if isinstance(devices, int) and devices > 0:
+        refuse_other_count(devices * options.num_nodes)
     logger: list[Logger] = []
     if find_spec("tensorboard") is not None:
         logger.append(TensorBoardLogger(out, name="", version="tensorboard"))
@@ -403,8 +411,8 @@ def _trainer(options: TrainerOptions, out: Path, fitting: Fitting) -> pl.Trainer
             )
     except (MisconfigurationException, TypeError, ValueError, RuntimeError) as error:
         raise RunError(
-            f"this machine cannot do --trainer.accelerator {options.accelerator} --trainer.devices {options.devices} "
-            f"--trainer.precision {options.precision}: {error}"
+            f"this machine cannot do --device {options.accelerator} --num-devices {options.devices} "
+            f"--precision {options.precision}: {error}"
         ) from error
 
 

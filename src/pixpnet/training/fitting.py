@@ -30,6 +30,7 @@ from pixpnet.training.replacement import replace_prototypes
 from pixpnet.training.run import REPLACED_DISTANCE, LogLine, Run, RunError, log_line
 from pixpnet.training.stages import Epoch, epochs_of, term_names
 from pixpnet.training.watching import Watcher
+from pixpnet.training.workload import workload
 
 _STEP_RANDOMNESS = 3
 _STATE = "pixpnet"
@@ -172,7 +173,11 @@ class Fitting(pl.LightningModule):
     def on_train_start(self) -> None:
         """Says how much there is to do."""
         if self.trainer.is_global_zero:
-            self.watcher.begins(len(self.plan), len(self.lines), int(self.trainer.num_training_batches))
+            steps, data = int(self.trainer.num_training_batches), self.material.data
+            images = len(data.train), len(data.val), len(data.test)
+            batch_size = self.material.loading.batch_size
+            self.watcher.planned(workload(self.plan, steps, images, batch_size, self.model.num_prototypes))
+            self.watcher.begins(len(self.plan), len(self.lines), steps)
 
     def on_train_epoch_start(self) -> None:
         """Puts every part into the mode of the stage, and randomness where it would be after any interruption."""

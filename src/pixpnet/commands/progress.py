@@ -18,7 +18,7 @@ LINE_EVERY = 30.0
 
 
 class NowAndThen:
-    """Says when it is time for another line; short work is silent, because the first one waits as long as all others."""
+    """Says when it is time for another line; the first one waits as long as the others, so short work is silent."""
 
     def __init__(self, every: float | None = None) -> None:
         self.every = LINE_EVERY if every is None else every

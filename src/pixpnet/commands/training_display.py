@@ -91,7 +91,8 @@ class _Bars:
             self._say(f"going on after epoch {done} of {epochs}")
         self.progress.begins(done)
         self.began = time.monotonic(), self.progress.share
-        self.whole = self.bars.add_task("training", total=1.0, completed=self.progress.share, note="")
+        self.whole = self.bars.add_task("training", total=1.0, note="")
+        self.bars.update(self.whole, completed=self.progress.share)
 
     def stepped(self, epoch: int, loss: float, accuracy: float) -> None:
         """See `Watcher`."""

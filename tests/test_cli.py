@@ -50,7 +50,7 @@ def test_help_answers_without_importing_torch(words: list[str]) -> None:
 
 
 def test_shell_completion_is_printed_without_importing_torch() -> None:
-    done = run("--print_completion=shtab-bash")
+    done = run("--print-completion=shtab-bash")
     assert done.returncode == 0
     assert "complete" in done.stdout
     assert "fields" in done.stdout

@@ -85,7 +85,7 @@ def test_its_answers_are_explained_and_proven(run: Path, capsys: pytest.CaptureF
 
 def test_train_takes_its_configuration(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "again"
-    short = ["--optimisation.epochs", "1", "--optimisation.warm_up_epochs", "0"]
+    short = ["--epochs", "1", "--warm-up-epochs", "0"]
     assert main(["train", "--config", str(run / "config.yaml"), *short, "--out", str(out)]) == 0
     before, again = read_config(run / "config.yaml"), read_config(out / "config.yaml")
     assert again.optimisation.epochs == 1

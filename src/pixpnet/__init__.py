@@ -36,6 +36,7 @@ _HOMES: dict[str, str] = {
         "pixpnet.parts": ("Comparison", "Decision", "LossTerm", "Ownership"),
         "pixpnet.training": ("Run", "replace_prototypes", "resume", "train"),
         "pixpnet.training.stages": ("Stage",),
+        "pixpnet.views.reporting": ("report",),
         "pixpnet.zoo": ("UnknownModel",),
     }.items()
     for name in names

@@ -1,4 +1,4 @@
-"""``python -m pixpnet``: the command line where the script of that name is not on the path."""
+"""``python -m pixpnet``: the command line, where its script is not on the path."""
 
 import sys
 

@@ -31,6 +31,7 @@ from pixpnet.commands import (
     tree,
 )
 from pixpnet.commands.console import visible_output
+from pixpnet.commands.spelling import misspelt
 from pixpnet.messages import first_line
 from pixpnet.safe_yaml import check_yaml
 
@@ -130,11 +131,20 @@ COMMANDS: Mapping[str, Command | Mapping[str, Command]] = {
     "demo": Command("try it with nothing at hand", demo.add_arguments, demo.run),
 }
 _PLAIN_LOADER = get_loader("yaml")
+_COMPLETION = "--print_completion"  # as the library that adds it spells it
 _GROUPS = {"data": "look at data sets before training on them"}
 
 
-def build_parser(commands: Mapping[str, Command | Mapping[str, Command]] = COMMANDS) -> ArgumentParser:
-    """The parser of all commands; importing torch is none of its business."""
+def build_parser(
+    commands: Mapping[str, Command | Mapping[str, Command]] = COMMANDS,
+    made: dict[tuple[str, ...], ArgumentParser] | None = None,
+) -> ArgumentParser:
+    """The parser of all commands; importing torch is none of its business.
+
+    Args:
+        commands: by name.
+        made: filled with the parser of each command, by the words that name it.
+    """
     # Options come from this command and the files that it names, not from variables that somebody once set.
     os.environ.pop("JSONARGPARSE_DEFAULT_ENV", None)
     set_loader("yaml", _load_checked, exceptions=(YAMLError,))
@@ -147,11 +157,16 @@ def build_parser(commands: Mapping[str, Command | Mapping[str, Command]] = COMMA
         formatter_class=_Formatter,
         allow_abbrev=False,
     )
-    _add_commands(parser, commands)
+    _add_commands(parser, commands, {} if made is None else made)
     return parser
 
 
-def _add_commands(parser: ArgumentParser, commands: Mapping[str, Command | Mapping[str, Command]]) -> None:
+def _add_commands(
+    parser: ArgumentParser,
+    commands: Mapping[str, Command | Mapping[str, Command]],
+    made: dict[tuple[str, ...], ArgumentParser],
+    group_name: tuple[str, ...] = (),
+) -> None:
     group = parser.add_subcommands(required=True, metavar="COMMAND", help="")
     for name, command in commands.items():
         summary = command.summary if isinstance(command, Command) else _GROUPS[name]
@@ -160,14 +175,16 @@ def _add_commands(parser: ArgumentParser, commands: Mapping[str, Command | Mappi
             epilog=command.examples if isinstance(command, Command) else None,
             usage=command.usage if isinstance(command, Command) else None,
             formatter_class=_Formatter,
+            print_config="--print-config",
             # An option has one spelling, so that `train.complete` knows which words name a file, and which name code.
             allow_abbrev=False,
         )
         group.add_subcommand(name, own, help=summary)
         if isinstance(command, Command):
             command.add_arguments(own)
+            made[(*group_name, name)] = own
         else:
-            _add_commands(own, command)
+            _add_commands(own, command, made, (*group_name, name))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -186,7 +203,13 @@ def _main(words: Sequence[str]) -> int:
             prepared = named.prepare(words[1:])
             commands[words[0]] = replace(named, add_arguments=prepared.add_arguments)
             words = [words[0], *prepared.words]
-    args = build_parser(commands).parse_args(list(words))
+    made: dict[tuple[str, ...], ArgumentParser] = {}
+    parser = build_parser(commands, made)
+    chosen = made.get(tuple(words[:2])) or made.get(tuple(words[:1]))
+    if chosen is not None and (wrong := misspelt(words, chosen._option_string_actions)) is not None:
+        sys.stderr.write(f"error: {wrong}\n")
+        return 2
+    args = parser.parse_args([_COMPLETION if word == "--print-completion" else word for word in words])
     command: Command | Mapping[str, Command] = COMMANDS[args.subcommand]
     args = args[args.subcommand]
     if not isinstance(command, Command):

@@ -51,7 +51,7 @@ class TrainerOptions:
         refuse_above(self, {"num_nodes": 4096}, "trainer.")
         if self.devices.isdecimal() and (len(self.devices) > 4 or int(self.devices) > _MOST_DEVICES):
             raise ValueError(
-                f"devices is at most {_MOST_DEVICES}, got {self.devices[:20]}: choose a smaller --trainer.devices"
+                f"devices is at most {_MOST_DEVICES}, got {self.devices[:20]}: choose a smaller --num-devices"
             )
 
 

@@ -25,6 +25,7 @@ PARTS = (
     "prototypes.json",
     "checkpoints/before_replacement.safetensors",
     "log.csv",
+    "answers.csv",
     "metrics.json",
 )
 _FORMAT = 1

@@ -13,6 +13,8 @@ from math import isfinite
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from pixpnet.option_names import option_of
+
 T = TypeVar("T")
 
 # `field(default=..., metadata=ADDED_LATER)`: files of earlier versions do not have it.
@@ -100,7 +102,7 @@ def refuse_above(record: object, largest: Mapping[str, int], option: str = "") -
     Args:
         record: whose fields are looked at; None is let through.
         largest: the largest value of each.
-        option: what stands before a field's name on the command line.
+        option: the group that the fields are in, with a dot.
 
     Raises:
         ValueError: with the option, what came and what is possible.
@@ -109,12 +111,12 @@ def refuse_above(record: object, largest: Mapping[str, int], option: str = "") -
     >>> refuse_above(Optimisation(epochs=99), {"epochs": 64}, "optimisation.")
     Traceback (most recent call last):
         ...
-    ValueError: epochs is at most 64, got 99: choose a smaller --optimisation.epochs
+    ValueError: epochs is at most 64, got 99: choose a smaller --epochs
     """
     for name, most in largest.items():
         value = getattr(record, name)
         if value is not None and value > most:
-            raise ValueError(f"{name} is at most {most}, got {value}: choose a smaller --{option}{name}")
+            raise ValueError(f"{name} is at most {most}, got {value}: choose a smaller {option_of(option + name)}")
 
 
 def plain_fields(record: Any) -> tuple["dataclasses.Field[Any]", ...]:

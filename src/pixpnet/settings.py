@@ -75,13 +75,13 @@ class Optimisation:
         if not 0 <= self.warm_up_epochs <= self.epochs:
             raise ValueError(
                 f"warm_up_epochs is between 0 and epochs ({self.epochs}), got {self.warm_up_epochs}: set it as well "
-                "(--optimisation.warm_up_epochs)"
+                "(--warm-up-epochs)"
             )
         rates = ("backbone_rate", "add_on_rate", "prototype_rate", "head_rate", "weight_decay")
         not_negative(self, *rates)
         refuse_above(self, dict.fromkeys(rates, _LARGEST_RATE), "optimisation.")
         if self.frozen and self.pretraining_epochs:
-            raise ValueError("a frozen backbone cannot be pretrained: set --optimisation.pretraining_epochs 0")
+            raise ValueError("a frozen backbone cannot be pretrained: set --pretraining-epochs 0")
 
 
 @dataclass(frozen=True)

@@ -228,7 +228,7 @@ def stage_before(name: str, at: str) -> str:
     if at not in stages[1:]:
         raise UnknownModel(
             f"which stage of {name} comes before {at or 'its end'!r} is not known here: name the layer up to which the "
-            "backbone is frozen (--optimisation.frozen LAYER)"
+            "backbone is frozen (--frozen LAYER)"
         )
     return stages[stages.index(at) - 1]
 

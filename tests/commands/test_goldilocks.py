@@ -16,7 +16,7 @@ from pixpnet.goldilocks import Candidate, Method, methods
 from pixpnet.goldilocks.bench import Bench, Outcome
 
 SMALL = ("--backbones", "small-21", "small-29", "--layers", "stage[123]", "--size", "32")
-QUICK = ("--views", "1", "--batch", "8", "--zone", "0.01", "0.6", "--device", "cpu", "--heartbeat", "1")
+QUICK = ("--views", "1", "--batch-size", "8", "--zone", "0.01", "0.6", "--device", "cpu", "--heartbeat", "1")
 
 
 @pytest.fixture
@@ -50,11 +50,14 @@ def test_a_search_prints_the_front_and_train_takes_its_configuration_as_it_is(
     assert len(lines) == 6 and lines[-1].startswith("[6/6] small-29 @ stage")
     assert "validation accuracy" in lines[0] and lines[0].endswith(" s")
     assert "For parts of about 13.0% of the image, cut small-" in said.out
+    assert "Accuracy: of a linear probe" in said.out
+    assert "9 validation images: an accuracy is known to about ±" in said.out
+    assert "A field of 13.0% is wanted by --want." in said.out
     folder = tmp_path / "search"
     assert {"front.json", "front.csv", "front.png", "train.yaml", "search.json"} <= {p.name for p in folder.iterdir()}
     with Image.open(folder / "front.png") as picture:
         assert picture.width > 1500
-    budget = ("--optimisation.epochs", "1", "--optimisation.pretraining_epochs", "0", "--architecture.dim", "8")
+    budget = ("--epochs", "1", "--pretraining-epochs", "0", "--architecture.dim", "8")
     out = tmp_path / "run"
     assert main(["train", "--config", str(folder / "train.yaml"), "--out", str(out), *budget]) == 0
     capsys.readouterr()
@@ -85,8 +88,8 @@ def test_ctrl_c_keeps_what_was_found_and_says_how_to_go_on(
     assert "The same command goes on" in said
     record = json.loads((tmp_path / "search" / "front.json").read_text())
     assert len(record["judged"]) == 2 and len(record["waiting"]) == 4
-    (command,) = (split(line) for line in said.splitlines() if line.startswith("  pixpnet "))
-    assert main(command[1:]) == 0
+    (command,) = (split(line) for line in said.splitlines() if " goldilocks --data" in line)
+    assert main(command[command.index("goldilocks") :]) == 0
     assert len(calls) == 3 + 4
     assert "no result yet" not in capsys.readouterr().out
 

@@ -117,13 +117,13 @@ def test_more_prototypes_than_memory_and_more_processes_than_cores_are_refused_b
     pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data, out = f"folder:{pictures}", str(tmp_path / "run")
-    large = ["--architecture.prototypes_per_class", "10000", "--architecture.dim", "16384"]
-    large += ["--architecture.prototype_rows", "1000", "--architecture.prototype_cols", "1000"]
+    large = ["--architecture.prototypes-per-class", "10000", "--architecture.dim", "16384"]
+    large += ["--architecture.prototype-rows", "1000", "--architecture.prototype-cols", "1000"]
     assert main(["train", "--data", data, *large, "--out", out]) == 1
-    assert "--architecture.prototypes_per_class" in one_line(capsys.readouterr().err)
-    many = ["--trainer.accelerator", "cpu", "--trainer.devices", "256", "--size", "32", "--backbone", "small-21"]
+    assert "--architecture.prototypes-per-class" in one_line(capsys.readouterr().err)
+    many = ["--device", "cpu", "--num-devices", "256", "--size", "32", "--backbone", "small-21"]
     assert main(["train", "--data", data, *many, "--out", out]) == 1
-    assert "--trainer.devices 256" in one_line(capsys.readouterr().err)
+    assert "--num-devices 256" in one_line(capsys.readouterr().err)
     assert not Path(out).exists()
 
 
@@ -138,7 +138,7 @@ class _Killing(PlainSamples):
 def test_a_killed_worker_ends_in_advice(pictures: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loader_module, "PlainSamples", _Killing)
     data = open_data(f"folder:{pictures}")
-    with pytest.raises(WorkerError, match=r"was killed.*--workers 0"):
+    with pytest.raises(WorkerError, match=r"was killed.*--num-workers 0"):
         list(plain_loader(data, data.val, data.preprocessing.scaled_to(32), Loading(2, workers=1)))
 
 

@@ -1,9 +1,13 @@
 """What is said about an epoch: which one is kept, and by what rule."""
 
+import re
+
 import pytest
 
+from pixpnet.commands import progress
 from pixpnet.commands.training_display import display
 from pixpnet.training import LogLine
+from pixpnet.training.workload import Workload
 
 RULE = "the last epoch whose validation accuracy after replacement is within one standard error of the best so far"
 
@@ -37,3 +41,42 @@ def test_a_kept_epoch_is_not_called_the_best_and_the_rule_is_said_once(capsys: p
     assert said.count(RULE) == 1
     assert [line.endswith("kept") for line in epochs] == [True, False, True]
     assert not any("best" in line for line in epochs)
+
+
+def seconds(text: str) -> int:
+    hours, minutes, rest = map(int, text.split(":"))
+    return 3600 * hours + 60 * minutes + rest
+
+
+def test_the_whole_run_is_shown_and_not_its_steps_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    # Two epochs of 10 steps, with 20 batches of validation and replacement each, and 50 batches at the end.
+    with display() as shown:
+        watcher = shown.watcher
+        watcher.planned(Workload((50.0, 50.0), 50.0))
+        watcher.begins(2, 0, 10)
+        for number in (1, 2):
+            for _ in range(10):
+                now[0] += 3.0
+                watcher.stepped(number - 1, 1.0, 0.5)
+            for done in range(1, 21):
+                now[0] += 1.0
+                watcher.busy("replacement", done, 20)
+            watcher.epoch_ended(epoch(number, 0.9, best=True))
+        for done in range(1, 51):
+            now[0] += 1.0
+            watcher.busy("final evaluation, test", done, 50)
+    lines = [line for line in capsys.readouterr().err.splitlines() if "of the run" in line]
+    # Each costs what it was planned to, so what is said is right: 150 seconds in all.
+    said = [re.match(r" *(\d+)% of the run, (\S+) so far, about (\S+) left: (.*)", line) for line in lines]
+    assert len(said) == 4
+    for match in said:
+        assert match is not None
+        gone, left = map(seconds, match.groups()[1:3])
+        assert gone + left == 150
+        assert abs(int(match[1]) - gone / 1.5) < 1
+    assert said[1] is not None and said[1][4].startswith("epoch 2")
+    assert said[3] is not None and said[3][4].startswith("final evaluation, test")

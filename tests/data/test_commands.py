@@ -2,6 +2,8 @@
 
 import argparse
 import inspect
+import itertools
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -74,9 +76,57 @@ def test_check_finds_copies_across_splits(
     assert "val/jay/copy.png (val) is train/jay/3.png (train)" in printed
 
 
-def test_check_of_a_sound_data_set_passes(jays_and_wrens: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert commands.check(str(jays_and_wrens)) == 0
+def test_check_of_a_sound_data_set_passes(
+    tmp_path: Path, save_noise: SaveNoise, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(300):
+        save_noise(tmp_path / "pool" / ("jay", "wren")[number % 2] / f"{number}.png", number)
+    assert commands.check(str(tmp_path / "pool")) == 0
     assert "fine: this data set can be trained on" in capsys.readouterr().out
+
+
+def test_two_validation_images_are_not_called_fine(
+    tmp_path: Path, save_noise: SaveNoise, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seeds = itertools.count()
+    for split, count in (("train", 6), ("val", 1), ("test", 2)):
+        for name in ("jay", "wren"):
+            for number in range(count):
+                save_noise(tmp_path / split / name / f"{number}.png", next(seeds))
+    assert commands.check(str(tmp_path)) == 0
+    said = capsys.readouterr().out
+    assert "can be trained on, but: 2 validation images" in said
+    assert "fine:" not in said
+
+
+def test_a_data_set_without_validation_images_is_not_fine(
+    tmp_path: Path, save_noise: SaveNoise, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number, place in enumerate(("train/jay", "train/wren", "test/jay", "test/wren")):
+        save_noise(tmp_path / place / "1.png", number)
+    assert commands.check(str(tmp_path)) == 1  # as training would refuse it
+    assert "too few for a validation split" in capsys.readouterr().out
+
+
+def test_the_same_picture_in_two_classes_is_found(
+    jays_and_wrens: Path, capsys: pytest.CaptureFixture[str], save_noise: SaveNoise
+) -> None:
+    save_noise(jays_and_wrens / "jay" / "both.png", 4711)
+    shutil.copy(jays_and_wrens / "jay" / "both.png", jays_and_wrens / "wren" / "other name.png")
+    shutil.copy(jays_and_wrens / "jay" / "both.png", jays_and_wrens / "jay" / "a copy.png")
+    assert commands.check(str(jays_and_wrens)) == 1
+    said = capsys.readouterr().out
+    assert "pictures that are in more than one class: 1" in said
+    assert "jay/a copy.png is jay/both.png is wren/other name.png" in said
+    assert "which one it shows" in said
+
+
+def test_ignored_and_misplaced_files_are_counted_once(jays_and_wrens: Path, save_noise: SaveNoise) -> None:
+    (jays_and_wrens / "notes.txt").touch()
+    save_noise(jays_and_wrens / "stray.png", 12)
+    verdict = check(guess_spec(str(jays_and_wrens)))
+    assert verdict.ignored == ("notes.txt",)
+    assert [problem.where for problem in verdict.problems] == ["stray.png"]
 
 
 def test_what_is_no_data_set_ends_with_a_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonargparse import Namespace
 
+from pixpnet.commands.goldilocks import wanted_by
+from pixpnet.commands.goldilocks_text import told_apart
 from pixpnet.goldilocks import Trade, agreement, pareto_front
 from pixpnet.goldilocks.front import nearest_on_front
 from pixpnet.goldilocks.result import judged_cuts, recommendation
@@ -91,3 +94,24 @@ def test_a_ranking_that_tells_nothing_apart_agrees_with_none() -> None:
     assert found is not None
     assert found.tau is None and found.p_value is None
     assert agreement("probe", {"a": 0.5}, "finetune", {"a": 0.1}) is None
+
+
+def test_cuts_that_so_few_images_cannot_tell_apart_are_said() -> None:
+    # 20 images. Wilson by hand: 18 right are 0.699 to 0.972, 14 right 0.481 to 0.855, 4 right 0.081 to 0.416.
+    (said,) = told_apart(judged_cuts(pairs(0.2, 0.7, 0.9, None), {"small-21": None}))
+    assert "20 validation images: an accuracy is known to about ±14 points" in said
+    assert "cannot tell the most accurate cut, small-21 @ layer30, from 1 of the other 2 (intervals overlap)" in said
+    assert "small-21 @ layer20." in said
+    assert "layer10" not in said
+    (said,) = told_apart(judged_cuts(pairs(0.2, 0.9), {"small-21": None}))
+    assert said.endswith("They tell the most accurate cut, small-21 @ layer20, from all others.")
+    assert told_apart(judged_cuts(pairs(0.2, None), {"small-21": None})) == []
+
+
+def test_who_wants_a_field_of_that_size_is_said() -> None:
+    asked = Namespace(want=0.1, target_field=0.2, zone=[0.05, 0.6])
+    assert wanted_by(asked) == "--want"
+    assert wanted_by(Namespace(want=None, target_field=0.2, zone=[0.05, 0.6])) == "--target-field"
+    assert "middle (as a ratio) of the zone 5% to 60%" in wanted_by(
+        Namespace(want=None, target_field=None, zone=[0.05, 0.6])
+    )

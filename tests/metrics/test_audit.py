@@ -1,5 +1,6 @@
 """Audits of an honest run, and of runs that were tampered with one claim at a time."""
 
+import itertools
 import json
 import os
 import re
@@ -13,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from pixpnet.box import Box
-from pixpnet.data import DataSet, LockedSplit
+from pixpnet.data import DataSet, LockedSplit, preprocess
 from pixpnet.fields import receptive_fields
-from pixpnet.metrics.auditing import Audit, audit
+from pixpnet.metrics.auditing import Audit, audit, localisation
 from pixpnet.model import Origin, PixPNet
 from pixpnet.parts import NoReasons, Sum
 from pixpnet.records import from_plain, to_plain
@@ -185,11 +186,49 @@ def test_the_mean_field_is_held_against_the_threshold(run: Path, data: DataSet) 
     model = PixPNet.load(run)
     counted = torch.stack([model.field.mask(row, col).double().mean() for row in range(4) for col in range(4)]).mean()
     result = audited(run, data, model, threshold=float(counted) + 1e-9)
-    assert result.localisation.verdict == "holds"
+    assert result.localisation.findings[0].verdict == "holds"
     assert result.localisation.mean_field == pytest.approx(float(counted))
     result = audited(run, data, model, threshold=float(counted) - 1e-6)
-    assert result.localisation.verdict == result.verdict == "fails"
+    assert result.localisation.findings[0].verdict == result.localisation.verdict == result.verdict == "fails"
     assert result.grounding.verdict == "holds"
+
+
+def test_the_mean_region_that_wins_is_held_against_the_threshold_too(run: Path, data: DataSet) -> None:
+    model = PixPNet.load(run)
+    shares = []
+    for entry in data.val:  # image by image, mask by mask
+        output = model(preprocess(data.reader(entry), model.preprocessing).image[None])
+        own = model.prototypes_of(int(output.logits.argmax()))
+        masks = [model.field.mask(*map(int, output.matches.cells[0, number])) for number in own]
+        shares.append(float(torch.stack(masks).double().mean()))
+    counted = sum(shares) / len(shares)
+    assert abs(counted - model.mean_field) > 0.01  # or the two would not be told apart
+    result = audited(run, data, model, threshold=counted + 1e-9).localisation
+    assert (result.winning_region, result.images) == (pytest.approx(counted), 9)
+    assert result.findings[1].verdict == "holds"
+    result = audited(run, data, model, threshold=counted - 1e-6).localisation
+    assert result.findings[1].verdict == result.verdict == "fails"
+    assert f"mean winning region {counted:.1%}" in result.findings[1].evidence
+
+
+def test_a_part_is_small_by_both_means_or_not_at_all(run: Path, data: DataSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    verdicts = {}
+    for field, region in itertools.product((0.2, 0.3), (0.2, 0.3)):
+        model = PixPNet.load(run)
+        share = property(lambda self, field=field: field)
+        monkeypatch.setattr(type(model.field), "mean_fraction_union", share)
+        monkeypatch.setattr(localisation, "_winning_region", lambda *_, region=region: (region, 9))
+        result = audit(run, model, data, pixels=1).localisation
+        verdicts[field, region] = result.verdict
+        assert f"mean field {field:.1%}" in result.findings[0].evidence
+        assert f"mean winning region {region:.1%}" in result.findings[1].evidence
+    assert verdicts == {(0.2, 0.2): "holds", (0.2, 0.3): "fails", (0.3, 0.2): "fails", (0.3, 0.3): "fails"}
+
+
+def test_three_quarters_of_the_image_is_no_part(run: Path, data: DataSet) -> None:
+    result = audit(run, PixPNet.load(run), data, pixels=1).localisation
+    assert (result.threshold, result.verdict) == (0.25, "fails")
+    assert 0.25 < result.mean_field < 0.75
 
 
 @pytest.mark.parametrize("threshold", [0.0, -1.0, 75.0, float("nan")])
@@ -222,7 +261,9 @@ def test_without_the_data_set_what_can_be_checked_is_checked(run: Path) -> None:
     result = audited(run, None)
     assert result.verdict == "not checked"
     assert result.grounding.verdict == result.conduct.verdict == "not checked"
-    assert result.localisation.verdict == result.reasoning.verdict == "holds"
+    assert result.localisation.verdict == "not checked"  # nobody saw which cells win
+    assert [finding.verdict for finding in result.localisation.findings] == ["holds", "not checked", "holds"]
+    assert result.reasoning.verdict == "holds"
     model = with_origin(PixPNet.load(run), 0, lambda origin: replace(origin, boxes=()))
     assert audited(run, None, model).verdict == "fails"
 
@@ -373,10 +414,14 @@ def test_a_run_from_before_there_were_members_audits_as_it_did_then(
         os.utime(file)
     monkeypatch.chdir(tmp_path)
     model, config = PixPNet.load(old), Run(old).config
-    found = to_plain(audit(old, model, open_run_data(config)))
+    found = to_plain(audit(old, model, open_run_data(config), threshold=0.75))
     expected = json.loads((folder / "audit_before_members.json").read_text())
     renamed = "every origin is a training image of a class that may give the prototype its patch"
     expected["grounding"]["findings"][1]["claim"] = renamed
+    # What wins was not looked at then.
+    assert found["localisation"].pop("winning_region") > 0
+    assert found["localisation"].pop("images") == 9
+    assert "region that wins" in found["localisation"]["findings"].pop(1)["claim"]
     for part in ("localisation", "conduct"):
         assert found[part] == expected[part]
     for part, figure in (("grounding", "largest_difference"), ("reasoning", "largest_error")):

@@ -205,7 +205,7 @@ def data(run: Path, pictures: Path) -> DataSet:
 
 
 def audited(run: Path, data: DataSet | None, model: PixPNet | None = None) -> Audit:
-    return audit(run, model or PixPNet.load(run), data, pixels=3)
+    return audit(run, model or PixPNet.load(run), data, threshold=0.75, pixels=3)
 
 
 def failures(result: Audit) -> list[str]:

@@ -274,12 +274,12 @@ def test_parts_are_scored_on_the_drawn_images_once(run: Path, monkeypatch: pytes
         return window, replace(window, consistency=replace(often, mean=0.7))
 
     def with_parts(*words: Any) -> Any:
-        return replace(open_data_of(*words), point_parts=(0, 1), part_names=("beak", "tail"))
+        return replace(open_data_of(*words[:2]), point_parts=(0, 1), part_names=("beak", "tail"))
 
     monkeypatch.setattr(suite, "scores_by_region", scored)
     monkeypatch.setattr(suite, "prototype_health", lambda *_, **__: HEALTH)
     monkeypatch.setattr(suite, "measure_places", lambda *_: PLACES)
-    monkeypatch.setattr(suite, "open_data_of", with_parts)
+    monkeypatch.setattr(Run, "data", with_parts)
     how = replace(FEW, samples=1, part_samples=5, mappings=("field", "prp"))
     for _ in range(2):
         table = measure(run, how).table

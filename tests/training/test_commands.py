@@ -48,19 +48,19 @@ def test_train_end_to_end_with_the_configuration_of_another_run(
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
-    """What `--print_config` prints."""
+    """What `--print-config` prints."""
     with pytest.raises(SystemExit) as end:
-        main(["train", *words, "--print_config"])
+        main(["train", *words, "--print-config"])
     assert end.value.code in (None, 0)
     values: dict[str, Any] = yaml.safe_load(capsys.readouterr().out)
     return values
 
 
 def configured(capsys: pytest.CaptureFixture[str], *words: str) -> RunConfig:
-    """The configuration that `--print_config` prints."""
+    """The configuration that `--print-config` prints."""
     values = printed(capsys, *words)
     return config_from_plain(
-        {name: value for name, value in values.items() if name not in ("out", "resume", "own_code")}
+        {name: value for name, value in values.items() if name not in ("out", "resume", "trust_code")}
     )
 
 
@@ -77,10 +77,10 @@ def test_a_printed_configuration_is_the_preset_and_reads_back(
     file = tmp_path / "mine.yaml"
     file.write_text(yaml.safe_dump(plain_config(config)))
     assert configured(capsys, "--config", str(file)) == config
-    changed = configured(capsys, "--config", str(file), "--optimisation.add_on_rate", "0.25")
+    changed = configured(capsys, "--config", str(file), "--lr-add-on", "0.25")
     assert changed == config.with_settings(optimisation=replace(config.optimisation, add_on_rate=0.25))
     # What comes before the file on the command line changes it as well.
-    assert configured(capsys, "--optimisation.add_on_rate", "0.25", "--config", str(file)) == changed
+    assert configured(capsys, "--lr-add-on", "0.25", "--config", str(file)) == changed
     # And so does what was printed, as it was printed.
     file.write_text(yaml.safe_dump(printed(capsys, "--member", member, "--preset", preset, "--seed", "5")))
     assert configured(capsys, "--config", str(file)) == config
@@ -106,7 +106,7 @@ def test_edits_pass_through_the_command_line_and_a_file(tmp_path: Path, capsys: 
     [
         ["--recipe", "protopnetz", "--out", "run"],
         ["--config", "no-such-file.yaml", "--out", "run"],
-        ["--optimisation.epochs", "many", "--out", "run"],
+        ["--epochs", "many", "--out", "run"],
         ["--architecture.head", "sum", "--out", "run"],
     ],
 )
@@ -167,7 +167,7 @@ def test_recipes_of_earlier_versions_work_with_a_hint(
     expected = configured(capsys, *today.split())
     for words in (["--recipe", recipe], [f"--recipe={recipe}"], ["--config", recipe]):
         with pytest.raises(SystemExit):
-            main(["train", *words, "--print_config"])
+            main(["train", *words, "--print-config"])
         said = capsys.readouterr()
         assert said.err == f"{words[0].partition('=')[0]} {recipe} is now {today}\n"
         values = {name: value for name, value in yaml.safe_load(said.out).items() if name in plain_config(expected)}
@@ -243,7 +243,7 @@ def test_the_later_of_a_file_and_a_preset_changes_the_earlier_and_options_change
         assert (values["seed"], values["member"], values["replacement"]["head_epochs"]) == (5, "protopnet", 20)
         assert values["optimisation"]["epochs"] == 7
     behind = [f"--config={file}", "--member=protopnet", "--preset=paper"]
-    values = printed(capsys, "--optimisation.epochs=9", *behind)
+    values = printed(capsys, "--epochs=9", *behind)
     assert (values["seed"], values["optimisation"]["epochs"]) == (5, 9)
     assert printed(capsys, *behind)["optimisation"]["epochs"] == 50
     # What a file does not say is the paper's.
@@ -274,15 +274,12 @@ def test_a_file_of_another_member_gives_data_and_backbone_to_a_preset_behind_it(
     assert f"{file}: the family has no member 'nobody'" in capsys.readouterr().err
 
 
-def test_hyphens_are_as_good_as_underscores_and_code_named_here_is_allowed() -> None:
-    assert prepare(["--window-stride", "40", "--judge-on-test=false"]).words == (
-        *("--window_stride", "40", "--judge_on_test=false"),
-    )
-    assert prepare(["--own_code", "--resume", "r"]).words == ("--resume", "r", "--own_code")
+def test_code_named_here_is_allowed() -> None:
+    assert prepare(["--trust-code", "--resume", "r"]).words == ("--resume", "r", "--trust-code")
     assert prepare(["--resume=r"]).words == ("--resume", "r")
     for words in (["--backbone", "mine:build"], ["--backbone=mine:build"]):
-        assert prepare(words).words[-1] == "--own_code"
-    assert "--own_code" not in prepare(["--backbone", "timm:resnet18"]).words
+        assert prepare(words).words[-1] == "--trust-code"
+    assert "--trust-code" not in prepare(["--backbone", "timm:resnet18"]).words
 
 
 def test_the_family_is_listed_for_people_and_programs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -305,7 +302,7 @@ def test_the_family_is_listed_for_people_and_programs(capsys: pytest.CaptureFixt
         (["--seed=1", "--resume=RUN"], "--seed=1"),
         (["--resume=RUN", "--config", "a.yaml"], "--config"),
         (["--recipe=pixpnet", "--resume", "RUN"], "--recipe=pixpnet"),
-        (["--resume", "RUN", "--own_code", "--weights=none"], "--weights=none"),
+        (["--resume", "RUN", "--trust-code", "--weights=none"], "--weights=none"),
         (["--out=x", "--resume", "RUN"], "--out=x"),
     ],
 )
@@ -438,7 +435,7 @@ def test_predict_answers_for_every_picture_it_can_read(
         assert (
             record["class"] == max(record["logits"], key=record["logits"].__getitem__) == next(iter(record["logits"]))
         )
-        assert sum(record["softmax"].values()) == pytest.approx(1)
+        assert sum(record["probabilities"].values()) == pytest.approx(1)
     # By hand, with Pillow: resize the whole picture, cut out the centre, bring it to size.
     how = model.preprocessing
     assert how.shortest_side is not None

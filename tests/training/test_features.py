@@ -127,7 +127,7 @@ def test_a_budget_makes_room_for_what_is_needed_and_says_when_it_cannot(
     features_in(tmp_path, data, backbone(seed=1)).compute(views)
     assert not old.exists()
     monkeypatch.setenv("PIXPNET_FEATURES_GB", str(0.5 * size / 1e9))
-    with pytest.raises(FeaturesError, match=r"the cache may hold .*--optimisation.views"):
+    with pytest.raises(FeaturesError, match=r"the cache may hold .*--views"):
         features_in(tmp_path, data, backbone(seed=2)).compute(views)
     monkeypatch.setenv("PIXPNET_FEATURES_GB", "many")
     with pytest.raises(FeaturesError, match="number of gigabytes"):

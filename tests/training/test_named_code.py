@@ -57,12 +57,12 @@ def test_code_that_a_configuration_file_names_is_refused_before_it_is_imported(
     said = capsys.readouterr().err
     assert str(config) in said
     assert f"{NAME}:build" in said
-    assert "--own_code" in said
+    assert "--trust-code" in said
     assert not code.exists()
     assert not out.exists()
 
 
-@pytest.mark.parametrize("words", [["--own_code"], ["--backbone", f"{NAME}:build"], [f"--backbone={NAME}:build"]])
+@pytest.mark.parametrize("words", [["--trust-code"], ["--backbone", f"{NAME}:build"], [f"--backbone={NAME}:build"]])
 def test_code_that_the_command_allows_or_names_is_called(
     code: Path, config: Path, tmp_path: Path, words: list[str]
 ) -> None:
@@ -132,7 +132,7 @@ def test_variables_of_the_environment_are_no_options(
     monkeypatch.setenv("JSONARGPARSE_DEFAULT_ENV", "true")
     monkeypatch.setenv("PIXPNET_TRAIN__BACKBONE", f"{NAME}:build")
     with pytest.raises(SystemExit):
-        main(["train", "--print_config"])
+        main(["train", "--print-config"])
     assert "\nbackbone: small\n" in capsys.readouterr().out
 
 

@@ -55,9 +55,9 @@ def test_resuming_imports_code_that_a_run_names_only_if_that_is_allowed_and_no_o
     with pytest.raises(RunError, match=r"config\.yaml names code.*backbone_of_ones_own:build.*own_code=True"):
         resume(run.path)
     assert main(["train", "--resume", str(run.path)]) == 1
-    assert "--own_code" in capsys.readouterr().err
+    assert "--trust-code" in capsys.readouterr().err
     assert imported(own_code) == set()
-    assert main(["train", "--resume", str(run.path), "--own_code"]) == 0
+    assert main(["train", "--resume", str(run.path), "--trust-code"]) == 0
     assert imported(own_code) == {"backbone_of_ones_own"}
 
     # The model file beside it names other code: that was not allowed.

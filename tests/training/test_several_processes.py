@@ -33,7 +33,7 @@ def test_two_processes_find_bit_for_bit_what_one_finds(trained: Trained, how: Re
 def test_a_run_with_two_processes_ends_with_a_model_and_one_of_them_writes(trained: Trained, tmp_path: Path) -> None:
     out = tmp_path / "run"
     words = ["train", "--config", str(trained.path / "config.yaml"), "--out", str(out)]
-    words += ["--trainer.accelerator", "cpu", "--trainer.devices", "2", "--optimisation.epochs", "2"]
+    words += ["--device", "cpu", "--num-devices", "2", "--epochs", "2"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
     done = subprocess.run(
         [sys.executable, "-m", "pixpnet", *words], capture_output=True, text=True, env=environment, timeout=200

@@ -70,7 +70,7 @@ def test_a_backbone_of_own_code_is_verified_as_it_is_cut_and_the_person_is_told(
 ) -> None:
     name = f"{own_code}:plain"
     words = ["--data", f"folder:{pictures}", "--backbone", name, "--at", "1", "--weights", "none", "--size", "32"]
-    short = ["--optimisation.epochs", "1", "--optimisation.warm_up_epochs", "0", "--optimisation.views", "1"]
+    short = ["--epochs", "1", "--warm-up-epochs", "0", "--views", "1"]
     assert main(["train", *words, *short, "--out", str(tmp_path / "run")]) == 0
     said = capsys.readouterr().err
     assert f"{name} is not among the tested networks" in said

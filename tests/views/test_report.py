@@ -1,22 +1,21 @@
 """`pixpnet report` on a finished run."""
 
-import io
 import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
+import pixpnet as px
 from pixpnet.cli import main
-from pixpnet.commands.report import _explained
 from pixpnet.config import RunConfig, config_text
 from pixpnet.data import preprocess
 from pixpnet.explanation import explain
 from pixpnet.model import PixPNet
 from pixpnet.model.file import prototypes_listing
 from pixpnet.training import Run, train
+from pixpnet.views.reporting import explained
 from tests.explanation.toys import as_sample, photo, real
 from tests.views.test_pages import Tags, assert_self_contained
 
@@ -52,9 +51,8 @@ def test_the_report_shows_what_the_run_found(run: Path) -> None:
         assert line in text
     for origin in json.loads((run / "prototypes.json").read_text()):
         assert origin["image"] in text
-    counts = [str(sum(row)) for row in metrics["validation"]["confusion"]]
-    assert counts == ["3", "3", "3"]
-    assert "Of the 9 validation images" in text
+    assert [sum(row) for row in metrics["test"]["confusion"]] == [4, 4, 4]
+    assert "Of the 12 test images" in text
     assert (
         f"Kept: epoch {metrics['chosen_epoch']} of {metrics['epochs']}, the last epoch whose validation accuracy after "
         "replacement is within one standard error of the best so far."
@@ -126,7 +124,7 @@ def test_beside_a_wrong_answer_stands_the_right_one_and_not_the_runner_up() -> N
     logits = dict(zip(model.class_names, explain(model, sample).logits, strict=True))
     first, second, last = sorted(logits, key=lambda name: -logits[name])
     for truth, beside in ((last, last), (first, second), (None, second)):
-        (example,) = _explained(model, [(sample, truth)], seed=0, console=Console(file=io.StringIO()))
+        (example,) = explained(model, [(sample, truth)], seed=0, told=lambda task, done, of: None)
         assert [each.class_name for each in example.explanation.classes] == [first, beside]
 
 
@@ -145,3 +143,44 @@ def test_prototypes_that_are_no_patches_are_not_called_parts_of_training_images(
 def test_a_file_is_no_run_folder(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(run / "model.safetensors"), "--out", str(run / "x.html")]) == 1
     assert "no folder of a run" in capsys.readouterr().err
+
+
+def test_a_report_is_a_library_call_that_prints_and_opens_nothing(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = openings(run)
+    asked: list[str] = []
+    page = px.report(run, examples=1, watching=lambda task, done, of: asked.append(task))
+    assert capsys.readouterr() == ("", "")
+    assert openings(run) == before
+    assert not (run / "report.html").exists()
+    assert_self_contained(page.html)
+    assert page.notes == ()
+    assert "explaining and proving" in asked
+    assert page.write(run / "new" / "page.html") == len((run / "new" / "page.html").read_bytes())
+
+
+def test_the_confusion_and_the_mistakes_are_those_of_the_test_split(run: Path) -> None:
+    found = Run(run)
+    lines = found.read_answers()
+    assert lines is not None
+    names = sorted({line.truth for line in lines})
+    right = [replace(line, best=(line.truth, names[0]), scores=(2.0, 1.0)) for line in lines]
+    number = next(place for place, line in enumerate(right) if (line.split, line.truth) == ("test", names[1]))
+    wrong = replace(right[number], best=(names[2], names[1]), scores=(4.25, 1.5))
+    found.write_answers([*right[:number], wrong, *right[number + 1 :]])
+    found.manifest.settle(pictures=True)
+    text = Tags(px.report(run, examples=0).html).text
+    assert "Of the 12 test images, 91.7\xa0%" in text  # 11 of 12
+    assert "All 1 wrong answers" in text
+    mistakes = text[text.index("Mistakes, image by image") :]
+    assert wrong.file in mistakes
+    assert f"{names[2]} 4.25, {names[1]} 1.50" in mistakes
+
+
+def test_the_report_of_a_run_without_answers_has_the_figures_that_it_kept(run: Path) -> None:
+    (run / "answers.csv").unlink()
+    Run(run).manifest.settle(pictures=True)
+    text = Tags(px.report(run, examples=0).html).text
+    assert "Of the 12 test images" in text
+    assert "Mistakes, image by image" not in text

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixpnet.commands.console import plain_console
-from pixpnet.commands.device import DEVICE_HELP, choose_device
+from pixpnet.commands.device import DEVICE_HELP, MOVED_HELP, TRUST_HELP, choose_device
 from pixpnet.commands.measured_text import draw_words
 from pixpnet.commands.progress import progress_bar, task_bars
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """examples:
   pixpnet audit runs/birds                            prototypes are patches? cells see parts? reasoning is linear?
-  pixpnet audit runs/birds --threshold 0.3            a mean field of at most 30 % of the image
+  pixpnet audit runs/birds --threshold 0.4            a mean field and winning region of at most 40 % of the image
   pixpnet audit runs/birds --json                     the same as one JSON object
 
 exit codes:
@@ -36,35 +36,50 @@ exit codes:
 EXIT_CODES = {"holds": 0, "fails": 3, "not checked": 4}
 _MARKS = {"holds": "✓", "fails": "✗", "not checked": "?"}
 _UNKNOWN = "–"
+LEGEND = """✓ holds, ✗ does not hold, ? could not be checked, – not measured.
+BBox          whether pictures were cropped to annotated boxes first; neither answer is a failure
+D1 D2 D3      the paper's three desiderata, one by one below
+f             the network, and the layer it is cut at
+Expl. size    how many numbers explain one answer: those that speak for it (+), and all of them (±)
+P             how many prototypes there are
+MRF           mean receptive field: the share of the image that a cell can see, %
+Win. region   the share of the image that the part shown for a prototype covers on average, %
+Acc., 95 %    share of test images that are recognised, %, and its 95 % confidence interval
+S_con S_sta   consistency (a prototype shows the same part in every image) and stability (and still does when noise is
+              added) of its parts, %; more is better (`pixpnet measure` measures them)
+Val. set      whether the model was chosen on validation images that it did not learn from"""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declares what `audit` takes."""
     parser.add_argument("run", type=Path, metavar="RUN", help="a run folder")
     parser.add_argument(
-        "--threshold", type=float, default=0.75, help="what the mean field may be at most, as a share of the image"
+        "--threshold",
+        type=float,
+        default=0.25,
+        help="what the mean field, and the mean region that wins, may be at most, as a share of the image",
     )
     parser.add_argument(
         "--tolerance", type=float, default=1e-4, help="how far a prototype's components may be from its patch's"
     )
     parser.add_argument("--pixels", type=int, default=8, help="how many pixels are probed on the real network")
+    parser.add_argument("--data", type=str, default=None, help=MOVED_HELP)
     parser.add_argument("--device", type=str, default="auto", help=DEVICE_HELP)
-    parser.add_argument("--own_code", action="store_true", help="the backbone is code of your own that may be called")
+    parser.add_argument("--trust-code", action="store_true", help=TRUST_HELP)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(args: Namespace) -> int:
     """Audits a run; the exit code says what was found."""
     from pixpnet.metrics.auditing import audit
-    from pixpnet.model import PixPNet
     from pixpnet.training import Run
 
     if args.pixels < 1:
         raise ValueError(f"--pixels is how many to probe, at least 1, got {args.pixels}")
     found = Run(args.run)
-    model = PixPNet.load(args.run, own_code=args.own_code).to(choose_device(args.device))
+    model = found.model(args.trust_code).to(choose_device(args.device))
     console = plain_console()
-    data = _open(found, model, console)
+    data = _open(found, args.data, console)
     with task_bars(console) as watching:
         result = audit(
             args.run,
@@ -99,7 +114,7 @@ def table_row(result: Audit, model: PixPNet, found: Run, parts: tuple[str, str])
     at = f" @ {model.backbone.cut}" if model.backbone.cut else ""
     size = result.reasoning.size
     return {
-        "BBox": "✓" if found.config.crop_to_box else "✗",
+        "BBox": "yes" if found.config.crop_to_box else "no",
         "D1": _MARKS[result.grounding.verdict],
         "D2": _MARKS[result.localisation.verdict],
         "D3": _MARKS[result.reasoning.verdict],
@@ -108,6 +123,7 @@ def table_row(result: Audit, model: PixPNet, found: Run, parts: tuple[str, str])
         "Expl. size ±": str(size.both),
         "P": str(model.num_prototypes),
         "MRF": f"{100 * result.localisation.mean_field:.1f}",
+        "Win. region": _UNKNOWN if (region := result.localisation.winning_region) is None else f"{100 * region:.1f}",
         "Acc.": _UNKNOWN if judged is None else f"{100 * judged.accuracy:.1f}",
         "95 %": _UNKNOWN if judged is None else f"{100 * judged.interval.low:.1f}–{100 * judged.interval.high:.1f}",
         "S_con": parts[0],
@@ -140,21 +156,17 @@ def _measured(found: Run) -> tuple[str, str, str]:
     return shown[0], shown[1], where
 
 
-def _open(found: Run, model: PixPNet, console: Console) -> DataSet | None:
+def _open(found: Run, moved_to: str | None, console: Console) -> DataSet | None:
     """The run's data set, or a warning that it is not at hand."""
     from pixpnet.data import DataError
-    from pixpnet.training import open_data_of
+    from pixpnet.training import RunError
 
     try:
         with progress_bar(console, "looking at the images") as progress:
-            data = open_data_of(found, progress)
-    except (DataError, OSError) as error:
+            return found.data(progress, moved_to)
+    except (DataError, RunError, OSError) as error:
         sys.stderr.write(f"warning: {found.config.data} is not at hand, so not all can be checked: {error}\n")
         return None
-    if data.class_names != model.class_names:
-        sys.stderr.write(f"warning: {found.config.data} has other classes than the model: was it changed?\n")
-        return None
-    return data
 
 
 def _parts(result: Audit) -> tuple[tuple[str, Verdict, tuple[Finding, ...]], ...]:
@@ -172,6 +184,8 @@ def _text(result: Audit, row: dict[str, str], where: str) -> str:
         "  ".join(f"{name:{width}s}" for name, width in widths.items()).rstrip(),
         "  ".join(f"{row[name]:{width}s}" for name, width in widths.items()).rstrip(),
         f"S_con, S_sta: {where}",
+        "",
+        LEGEND,
     ]
     for title, verdict, findings in _parts(result):
         lines += ["", f"{title}: {verdict}"]

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pixpnet.commands.device import TRUST_HELP
+
 if TYPE_CHECKING:
     from jsonargparse import ArgumentParser, Namespace
 
@@ -29,14 +31,14 @@ def add_arguments(parser: ArgumentParser) -> None:
         action="store_true",
         help="open the test split for the new model, which is recorded, and say its accuracy",
     )
-    parser.add_argument("--own_code", action="store_true", help="the backbone is code of your own that may be called")
+    parser.add_argument("--trust-code", action="store_true", help=TRUST_HELP)
 
 
 def run(args: Namespace) -> int:
     """Turns a run's model into another one."""
     from pixpnet.training.converting import convert
 
-    metrics = convert(args.run, args.to, args.out, args.test, args.own_code)
+    metrics = convert(args.run, args.to, args.out, args.test, args.trust_code)
     for split, judgement in (("validation", metrics.validation), ("test", metrics.test)):
         if judgement is not None:
             sys.stdout.write(f"{split} accuracy  {judgement.accuracy:6.1%} of {judgement.images} images\n")

@@ -142,10 +142,14 @@ def _print_verdict(console: Console, verdict: Verdict, shown: int | None) -> Non
     _print_list(console, "test images that are also in train", copies, shown)
     copies = [f"{leak.test_id} (val) is {leak.train_id} (train)" for leak in verdict.validation_leaks]
     _print_list(console, "validation images that are also in train, left out of validation", copies, shown)
+    same = [" is ".join(picture.ids) for picture in verdict.contradictions]
+    _print_list(console, "pictures that are in more than one class", same, shown)
     _print_list(console, "classes without a usable training image", list(verdict.untrainable), shown)
     _print_list(console, "classes with a single training image", list(verdict.lonely), shown)
     _print_list(console, "files ignored, no image by their name", list(verdict.ignored), shown)
-    if verdict.sound:
+    if verdict.sound and verdict.doubts:
+        console.print(f"[bold]can be trained on, but:[/bold] {escape('; '.join(verdict.doubts))}")
+    elif verdict.sound:
         console.print("[bold]fine:[/bold] this data set can be trained on as it is")
     else:
         console.print(f"[bold]not fine:[/bold] {_cure(verdict)}")
@@ -177,6 +181,10 @@ def _cure(verdict: Verdict) -> str:
         cures.append("repair or remove the unusable files, or go on without them (on_bad=skip)")
     if verdict.leaks:
         cures.append("remove one copy of each picture that is in test and in train")
+    if verdict.contradictions:
+        cures.append("decide for each picture that is in more than one class which one it shows, and remove the others")
+    if not verdict.validation_images:
+        cures.append("add images: there are too few for a validation split, on which the model is chosen")
     if verdict.untrainable:
         cures.append("add training images to the classes that have none, or remove the classes")
     if verdict.blank:

@@ -8,12 +8,15 @@ if TYPE_CHECKING:
     from jsonargparse import ArgumentParser, Namespace
 
     from pixpnet.config import RunConfig
+    from pixpnet.views.reporting import ReportPage
 
 MODEL, LAYER, SIZE, PIXELS = "resnet18", "layer2", 224, 8
-# Cells of this backbone see 61 x 61 of 96 x 96 pixels, less at the border.
-BACKBONE = "small-61"
+# Cells of this backbone see 45 x 45 of 96 x 96 pixels, less at the border: a part, and not most of the image.
+BACKBONE = "small-45"
 # Right answers to explain in the report, and wrong ones.
 EXAMPLES = 2
+# Of each species, to try the network on; they are in none of its splits.
+NEW_BIRDS = "new-birds"
 
 
 def add_arguments(parser: "ArgumentParser") -> None:
@@ -29,7 +32,8 @@ def run(args: "Namespace") -> int:
     _draw_birds(args.out)
     folder = args.out / (f"run-seed-{args.seed}" if args.seed else "run")
     _train(folder, args.seed)
-    _report(folder, args.out / f"{folder.name.replace('run', 'report')}.html", args.seed)
+    page = _report(folder, args.out / f"{folder.name.replace('run', 'report')}.html", args.seed)
+    _conclude(folder, _draw_new_birds(args.out / NEW_BIRDS), page)
     return 0 if sound else 1
 
 
@@ -108,16 +112,74 @@ def _train(folder: Path, seed: int) -> None:
         f"\nWhere to look: {sheet} shows all prototypes, each exactly the pixels that its cell saw\n"
         f"(one by one in {folder / 'prototypes'}); {folder / 'prototypes.json'} says where they come from,\n"
         f"{folder / 'log.csv'} how the training went.\n"
-        f"Use the model:  pixpnet predict {folder} PICTURES\n"
-        f"                python -c \"import pixpnet; print(pixpnet.PixPNet.load('{folder}'))\"\n"
     )
 
 
-def _report(folder: Path, page: Path, seed: int) -> None:
+def _report(folder: Path, page: Path, seed: int) -> "ReportPage":
+    from pixpnet.commands.console import plain_console
     from pixpnet.commands.device import choose_device
-    from pixpnet.commands.report import how_to_open, write_report
+    from pixpnet.commands.progress import task_bars
+    from pixpnet.commands.report import how_to_open
+    from pixpnet.views.reporting import report
 
     sys.stdout.write("\n4. Why it answers as it does: explaining a few birds, and putting every claim to the test.\n")
     sys.stdout.flush()
-    size = write_report(folder, page, (), "val", EXAMPLES, seed, choose_device("auto"))
+    with task_bars(plain_console()) as watching:
+        made = report(folder, examples=EXAMPLES, seed=seed, device=choose_device("auto"), watching=watching)
+    size = made.write(page)
     sys.stdout.write(f"Everything on one page, in one file: {page} ({size / 1e6:.1f} MB)\n{how_to_open(page)}\n")
+    return made
+
+
+def _draw_new_birds(folder: Path) -> list[Path]:
+    """One bird of each species as a file, with numbers behind those of every split of the run."""
+    from PIL import Image
+
+    from pixpnet.data import DrawnBirds
+    from pixpnet.data.birds import SPECIES
+    from pixpnet.data.drawn import birds_catalogue
+    from pixpnet.data.resample import pixels_of
+
+    known = DrawnBirds(train=len(SPECIES)).test
+    catalogue = birds_catalogue(DrawnBirds(train=len(SPECIES), test=known + len(SPECIES)))
+    folder.mkdir(exist_ok=True)
+    paths = []
+    for entry in catalogue.entries[-len(SPECIES) :]:
+        paths.append(folder / f"{catalogue.class_names[entry.label].replace(' ', '-')}.png")
+        Image.fromarray(pixels_of(catalogue.reader(entry))).save(paths[-1])
+    return paths
+
+
+def _conclude(folder: Path, birds: list[Path], page: "ReportPage") -> None:
+    """Says what was found, and what to type next; all of it can be typed as it stands."""
+    from pixpnet.commands.calling import command
+    from pixpnet.records import from_plain
+    from pixpnet.training import Metrics, Run
+
+    metrics = from_plain(Metrics, Run(folder).read_metrics(), str(folder / "metrics.json"))
+    say = sys.stdout.write
+    say("\n5. What was found:\n")
+    test = metrics.test
+    if test is not None:
+        low, high = test.interval.low, test.interval.high
+        say(
+            f"   {test.accuracy:.1%} of {test.images} birds that it never saw are given to their species (95 % "
+            f"interval {low:.1%} to {high:.1%}; luck would give {1 / len(test.confusion):.1%}).\n"
+        )
+    say(
+        f"   Its {metrics.prototypes} prototypes are parts of training images; a cell sees {metrics.mean_field:.1%} of "
+        f"the image on average, {metrics.largest_field:.1%} at most.\n"
+    )
+    for tested in page.tested:
+        say(
+            f"   {tested.held} of {tested.terms} claims by the {tested.name} held when every pixel outside it was "
+            "changed.\n"
+        )
+    picture = folder.parent / "explanation.png"
+    say(
+        f"\nTry it on birds that nobody has shown it ({birds[0].parent}):\n"
+        f"  {command('predict', folder, birds[0].parent)}\n"
+        f"  {command('explain', folder, birds[0], '--prove', '--out', picture)}\n"
+        "and ask whether the paper's claims hold for it:\n"
+        f"  {command('audit', folder)}\n"
+    )

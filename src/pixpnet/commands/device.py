@@ -1,4 +1,4 @@
-"""Which device a command computes on."""
+"""What commands that open a run share: which device they compute on, and where its images are."""
 
 from typing import TYPE_CHECKING
 
@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     import torch
 
 DEVICE_HELP = "cpu, cuda, mps, ... or auto for what there is"
+TRUST_HELP = "the backbone is code of your own, which may be imported and called"
+MOVED_HELP = "where the run's images are now, such as folder:PATH, if they were moved since it began"
 
 
 def choose_device(name: str) -> "torch.device":

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixpnet.commands.console import plain_console
-from pixpnet.commands.device import DEVICE_HELP, choose_device
+from pixpnet.commands.device import DEVICE_HELP, TRUST_HELP, choose_device
 from pixpnet.commands.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--split", type=Literal["test", "val", "all"], default="test", help="which images; all is for other data sets"
     )
-    parser.add_argument("--batch_size", type=int, default=64, help="images at a time")
-    parser.add_argument("--workers", type=int, default=0, help="processes that load images")
+    parser.add_argument("--batch-size", type=int, default=64, help="images at a time")
+    parser.add_argument("--num-workers", type=int, default=0, help="processes that load images")
     parser.add_argument("--device", type=str, default="auto", help=DEVICE_HELP)
-    parser.add_argument("--own_code", action="store_true", help="the backbone is code of your own that may be called")
+    parser.add_argument("--trust-code", action="store_true", help=TRUST_HELP)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -44,18 +44,18 @@ def run(args: Namespace) -> int:
     """Judges a run's model on images and prints how it did."""
     from pixpnet.data import Loading, plain_loader
     from pixpnet.data.registry import same_place
-    from pixpnet.model import PixPNet
     from pixpnet.records import to_plain
-    from pixpnet.training import Run, judge, open_data_of
+    from pixpnet.training import Run, judge, open_data_of, refuse_other_classes
+    from pixpnet.training.location import located
 
     found = Run(args.run)
-    config = found.config
-    model = PixPNet.load(args.run, own_code=args.own_code)
+    config = located(found.config, args.run)
+    model = found.model(args.trust_code)
     device = choose_device(args.device)
     console = plain_console()
     with progress_bar(console, "looking at the images") as progress:
         data = open_data_of(found, progress, args.data)
-    _refuse_other_classes(model, data)
+    refuse_other_classes(model.class_names, data)
     if args.split != "val" and (args.data is None or same_place(args.data, config.data)):
         if args.split == "all":
             raise ValueError("--split all would judge a model on what it learnt from: it goes with --data of others")
@@ -69,7 +69,7 @@ def run(args: Namespace) -> int:
         entries = data.test.open(found.recorder(), f"pixpnet evaluate on {args.data or config.data}")
     if args.split == "all":
         entries = (*data.train, *data.val, *entries)
-    batches = plain_loader(data, entries, model.preprocessing, Loading(args.batch_size, args.workers))
+    batches = plain_loader(data, entries, model.preprocessing, Loading(args.batch_size, args.num_workers))
     with progress_bar(console, args.split) as progress:
         judgement = judge(model.to(device), model.num_classes, batches, device, progress, decision=model.head)
     if args.json:
@@ -105,15 +105,3 @@ def readings_lines(judgement: Judgement) -> list[str]:
         f"  read as {name}: {reading.accuracy:.1%}, the same answer for {reading.agreement:.1%} of the images"
         for name, reading in (judgement.readings or {}).items()
     ]
-
-
-def _refuse_other_classes(model: PixPNet, data: DataSet) -> None:
-    if data.class_names != model.class_names:
-        unknown = [name for name in data.class_names if name not in model.class_names]
-        missing = [name for name in model.class_names if name not in data.class_names]
-        raise ValueError(
-            f"{data.name} has other classes than the model"
-            + (f"; the model does not know {', '.join(unknown[:5])}" if unknown else "")
-            + (f"; there is no {', '.join(missing[:5])}" if missing else "")
-            + ("" if unknown or missing else ": the same, in another order")
-        )

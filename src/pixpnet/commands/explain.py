@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixpnet.commands.console import plain_console
-from pixpnet.commands.device import DEVICE_HELP, choose_device
+from pixpnet.commands.device import DEVICE_HELP, TRUST_HELP, choose_device
 from pixpnet.commands.output import check_output
 from pixpnet.commands.progress import progress_bar
 from pixpnet.messages import on_one_line
@@ -72,7 +72,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--top", type=int, default=10, help="how many terms to list where a head connects a class with all prototypes"
     )
     parser.add_argument("--device", type=str, default="auto", help=DEVICE_HELP)
-    parser.add_argument("--own_code", action="store_true", help="the backbone is code of your own that may be called")
+    parser.add_argument("--trust-code", action="store_true", help=TRUST_HELP)
     parser.add_argument("--json", action="store_true", help="print what x.json would hold, instead of the text")
 
 
@@ -90,7 +90,7 @@ def run(args: Namespace) -> int:
     from pixpnet.data import ImageError
     from pixpnet.model import PixPNet
 
-    model = PixPNet.load(args.run, own_code=args.own_code).to(choose_device(args.device))
+    model = PixPNet.load(args.run, own_code=args.trust_code).to(choose_device(args.device))
     found: list[_Explained] = []
     failed = False
     with progress_bar(plain_console(), "explaining") as progress:

@@ -6,38 +6,35 @@ import json
 import re
 import sys
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING
 
+from pixpnet.commands.calling import command
 from pixpnet.commands.console import plain_console
 from pixpnet.commands.device import DEVICE_HELP, choose_device
+from pixpnet.commands.goldilocks_text import fields_text, line_of, result_text
 from pixpnet.commands.progress import progress_bar, task_bars
-from pixpnet.commands.table import aligned
-from pixpnet.config import is_own_code
-from pixpnet.messages import first_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jsonargparse import ArgumentParser, Namespace
 
-    from pixpnet.goldilocks import Candidate, Finished, SearchOptions, SearchResult, Survey
+    from pixpnet.goldilocks import Candidate, Finished, SearchOptions, SearchResult
 
 EXAMPLES = """examples:
   pixpnet goldilocks --fields-only                            mean fields of all cuts of the paper's 21 networks
   pixpnet goldilocks --fields-only --backbones timm:resnetv2_50 --layers 'stages.*.blocks.*' --size 224
   pixpnet goldilocks --data folder:photos --backbones vgg16 resnet18 --weights imagenet --out searches/photos
   pixpnet goldilocks --data cub:CUB --backbones vgg16 resnet18 --weights weights/ --want 0.15 --out searches/cub
-  pixpnet goldilocks --data cub:CUB ... --method finetune --out searches/cub      the paper's way, and how well the
-                                                                                 two rankings agree
+  pixpnet goldilocks --data cub:CUB --backbones vgg16 --weights imagenet --method finetune --out searches/cub
+                                                              the paper's way, and how well the two rankings agree
   pixpnet goldilocks --fields-only --backbones resnet18 --target-field 0.15       modified cuts that see 15 %
-  pixpnet goldilocks ... --storage postgresql://me@server/searches --out here     on each of several machines
+  pixpnet goldilocks --data cub:CUB --storage postgresql://me@server/searches --out here    on each of some machines
   pixpnet train --config searches/cub/train.yaml --out runs/cub                  what was recommended
 
 It may be stopped (Ctrl-C, or a kill) and goes on where it was when it is started again."""
 
 DEFAULT_SIZE = 224
-_SHOWN_ERRORS = 200
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -105,7 +102,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--epochs", type=int, default=None, help="10 for finetune, the preset's for pixpnet; not for probe"
     )
-    parser.add_argument("--batch", type=int, default=None, help="images in a batch; 32, for pixpnet the preset's")
+    parser.add_argument("--batch-size", type=int, default=None, help="images in a batch; 32, for pixpnet the preset's")
     parser.add_argument(
         "--views",
         type=int,
@@ -132,7 +129,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--retry-failed", action="store_true", help="try again what failed with an error")
     parser.add_argument("--fields-only", action="store_true", help="only the table of fields; trains nothing")
     parser.add_argument("--device", type=str, default="auto", help=DEVICE_HELP)
-    parser.add_argument("--workers", type=int, default=0, help="processes that load images")
+    parser.add_argument("--num-workers", type=int, default=0, help="processes that load images")
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
 
@@ -156,9 +153,8 @@ def _search(args: Namespace) -> int:
         with task_bars(plain_console()) as bars:
             result = find_cuts(options, args.out, _Shown(bars))
     except KeyboardInterrupt:
-        words = " ".join(quote(word) for word in command_words(args))
         sys.stderr.write(f"\nstopped; what was found is kept in {args.out}. The same command goes on from there:\n")
-        sys.stderr.write(f"  pixpnet {words}\n")
+        sys.stderr.write(f"  {command(*command_words(args))}\n")
         if args.storage is not None and without_password(args.storage) != args.storage:
             sys.stderr.write("where *** stands for the password of the storage\n")
         return 130
@@ -166,7 +162,7 @@ def _search(args: Namespace) -> int:
     if args.json:
         sys.stdout.write(json.dumps(to_plain(result), indent=1) + "\n")
     else:
-        sys.stdout.write(f"{result_text(result, args.out)}figure: {figure}\n")
+        sys.stdout.write(f"{result_text(result, args.out, wanted_by(args))}figure: {figure}\n")
     return 0 if result.front else 1
 
 
@@ -185,13 +181,13 @@ def options_of(args: Namespace) -> SearchOptions:
         weights=tuple(args.weights),
         size=args.size,
         epochs=args.epochs,
-        batch=args.batch,
+        batch=args.batch_size,
         views=args.views,
         seed=args.seed,
         birds=args.birds,
         storage=args.storage,
         device=str(choose_device(args.device)),
-        workers=args.workers,
+        workers=args.num_workers,
         heartbeat=args.heartbeat,
         retry_failed=args.retry_failed,
     )
@@ -224,71 +220,16 @@ class _Shown:
         sys.stderr.write(f"[{done}/{total}] {line_of(candidate, found)}\n")
 
 
-def line_of(candidate: Candidate, found: Finished) -> str:
-    """A finished candidate in one line."""
-    said = f"{candidate.name}: mean field {candidate.mean_field:.1%}"
-    if found.accuracy is None:
-        return f"{said}, failed: {_short(found.error or '')}"
-    return f"{said}, validation accuracy {found.accuracy:.1%} ({found.images} images), {found.seconds:.1f} s"
-
-
-def result_text(result: SearchResult, folder: Path) -> str:
-    """The front and the rest as a table for people, and the advice."""
-    rows = [("", "cut", "mean field", "accuracy", "95 % interval", "seconds")]
-    for cut in result.judged:
-        if cut.accuracy is None or cut.interval is None:
-            continue
-        interval = f"{cut.interval.low:.1%} to {cut.interval.high:.1%}"
-        mark = "front" if cut.on_front else ""
-        rows.append((mark, cut.name, f"{cut.mean_field:.1%}", f"{cut.accuracy:.1%}", interval, f"{cut.seconds:.1f}"))
-    how = result.settings
-    lines = [
-        f"{how.method} on {how.data}, {how.size} x {how.size} pixels, validation split; the test split stayed closed"
-    ]
-    lines += ["", *aligned(rows), ""]
-    for cut in result.judged:
-        if cut.error is not None:
-            lines.append(f"failed: {cut.name}: {_short(cut.error)} (--retry-failed tries again)")
-    lines += [f"no result yet: {name}" for name in result.waiting]
-    lines += [f"design: {design}" for design in result.designs]
-    if result.left_out:
-        lines.append(f"{len(result.left_out)} layers cannot be cut at; front.json and --fields-only say why")
-    for each in result.agreements:
-        ties = f", {each.ties} and {each.other_ties} tied pairs" if each.ties or each.other_ties else ", no ties"
-        tau = "is undefined (a method tells no two cuts apart)" if each.tau is None else f"{each.tau:.2f}"
-        p_value = "" if each.p_value is None else f", p = {each.p_value:.2g}"
-        lines.append(f"Kendall's tau of {each.method} with {each.other}: {tau} ({each.cuts} cuts{ties}{p_value})")
-    lines.append(result.advice)
-    if result.recommended is not None:
-        best = next(cut for cut in result.judged if cut.name == result.recommended)
-        allowed = " --own_code" if is_own_code(best.backbone) else ""
-        lines.append(f"train it: pixpnet train --config {folder / 'train.yaml'}{allowed} --out RUN")
-    return "\n".join(lines) + "\n"
-
-
-def fields_text(found: Survey, zone: tuple[float, float]) -> str:
-    """The table of all fields."""
-    rows = [("cut", "output", "mean field", "over neurons", "in the zone")]
-    rows += [
-        (
-            cut.name,
-            " x ".join(map(str, cut.shape)),
-            f"{cut.mean_field:.2%}",
-            f"{cut.mean_field_neurons:.2%}",
-            "yes" if zone[0] <= cut.mean_field <= zone[1] else "",
-        )
-        for cut in found.candidates
-    ]
-    lines = [*aligned(rows), ""]
-    lines += [f"design: {design}" for design in found.designs]
-    lines += [f"left out: {each.backbone} @ {each.at}: {each.reason}" for each in found.left_out]
-    inside = sum(row[-1] == "yes" for row in rows)
-    networks = len({cut.backbone for cut in found.candidates})
-    lines.append(
-        f"{len(found.candidates)} cuts of {networks} networks at {found.size} x {found.size} pixels, {inside} of them "
-        f"in the zone {zone[0]:g} to {zone[1]:g}. Mean field: over cells, channels united"
+def wanted_by(args: Namespace) -> str:
+    """Where the wanted field comes from, in words."""
+    if args.want is not None:
+        return "--want"
+    if args.target_field is not None:
+        return "--target-field"
+    return (
+        f"nobody: it is the middle (as a ratio) of the zone {args.zone[0]:.0%} to {args.zone[1]:.0%}. Say the size of "
+        "the parts that you mean with --want"
     )
-    return "\n".join(lines) + "\n"
 
 
 def _print_fields(args: Namespace) -> int:
@@ -326,11 +267,11 @@ def command_words(args: Namespace) -> list[str]:
     words += ["--layers", *args.layers] if args.layers else []
     words += ["--zone", *map(str, args.zone), "--method", args.method]
     words += ["--weights", *args.weights] if args.weights else []
-    for name in ("want", "target_field", "epochs", "batch", "views", "size"):
+    for name in ("want", "target_field", "epochs", "batch_size", "views", "size"):
         words += [] if args[name] is None else [f"--{name.replace('_', '-')}", str(args[name])]
     words += [] if args.storage is None else ["--storage", without_password(args.storage)]
-    for name in ("seed", "birds", "out", "heartbeat", "device", "workers"):
-        words += [f"--{name}", str(args[name])]
+    for name in ("seed", "birds", "out", "heartbeat", "device", "num_workers"):
+        words += [f"--{name.replace('_', '-')}", str(args[name])]
     return [*words, *(["--json"] if args.json else [])]
 
 
@@ -345,7 +286,3 @@ def without_password(storage: str) -> str:
     if storage.startswith("sqlite:"):
         return storage
     return re.sub(r"password=[^&]*", "password=***", re.sub(r":[^/].*@", ":***@", storage))
-
-
-def _short(text: str) -> str:
-    return first_line(text)[:_SHOWN_ERRORS]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING
 
+from pixpnet.commands.calling import command
 from pixpnet.commands.console import plain_console
-from pixpnet.commands.device import DEVICE_HELP, choose_device
+from pixpnet.commands.device import DEVICE_HELP, MOVED_HELP, TRUST_HELP, choose_device
 from pixpnet.commands.measured_text import few_images, table_text
 from pixpnet.commands.progress import task_bars
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 EXAMPLES = """examples:
   pixpnet measure runs/birds                          Table 2 of the paper for this run, on test samples; on record
   pixpnet measure runs/birds --split val              where figures are to decide between models
-  pixpnet measure runs/birds --mappings field upsampling --samples 10 --part_samples 100      a quick look
+  pixpnet measure runs/birds --mappings field upsampling --samples 10 --part-samples 100      a quick look
   pixpnet measure runs/birds --method exact --prototypes 0    every pixel, every prototype of the class, as the paper
 
 Beside Table 2 it says which parts and places prototypes and answers point at (purity, distinctiveness, coverage), with
@@ -49,7 +49,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--prototypes", type=int, default=3, metavar="N", help="of each sample's class, drawn for it; 0 for all"
     )
     parser.add_argument(
-        "--part_samples",
+        "--part-samples",
         type=int,
         default=0,
         metavar="N",
@@ -66,8 +66,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="of all draws")
     parser.add_argument("--out", type=Path, default=None, metavar="DIR", help="RUN/measure if not given")
+    parser.add_argument("--data", type=str, default=None, help=MOVED_HELP)
     parser.add_argument("--device", type=str, default="auto", help=DEVICE_HELP)
-    parser.add_argument("--own_code", action="store_true", help="the backbone is code of your own that may be called")
+    parser.add_argument("--trust-code", action="store_true", help=TRUST_HELP)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -88,12 +89,18 @@ def run(args: Namespace) -> int:
     try:
         with task_bars(plain_console()) as watching:
             measured = measure(
-                args.run, settings, out=args.out, device=device, own_code=args.own_code, watching=watching
+                args.run,
+                settings,
+                out=args.out,
+                device=device,
+                own_code=args.trust_code,
+                moved_to=args.data,
+                watching=watching,
             )
     except KeyboardInterrupt:
         kept = args.run / "measure" if args.out is None else args.out
         sys.stderr.write(f"\nstopped; what was found is kept in {kept}. The same command goes on from there:\n")
-        sys.stderr.write(f"  pixpnet {' '.join(quote(word) for word in _words(args))}\n")
+        sys.stderr.write(f"  {command(*_words(args))}\n")
         return 130
     curves = draw_curves(measured)
     if args.json:
@@ -119,6 +126,7 @@ def _words(args: Namespace) -> list[str]:
     """The command that goes on."""
     words = ["measure", str(args.run), "--mappings", *args.mappings]
     for name in ("samples", "prototypes", "part_samples", "method", "split", "seed", "device"):
-        words += [f"--{name}", str(args[name])]
-    words += [] if args.out is None else ["--out", str(args.out)]
-    return [*words, *(f"--{name}" for name in ("own_code", "json") if args[name])]
+        words += [f"--{name.replace('_', '-')}", str(args[name])]
+    for name in ("out", "data"):
+        words += [] if args[name] is None else [f"--{name}", str(args[name])]
+    return [*words, *(option for option, name in (("--trust-code", "trust_code"), ("--json", "json")) if args[name])]

@@ -15,6 +15,15 @@ if TYPE_CHECKING:
 _COLUMNS = ("mapping", "S_con", "S_sta", "AUSC", "%2R", "undefined")
 # Between the mean and the median of AUSC, before it is worth a word.
 _FAR = 0.1
+# What the columns mean, for somebody who has not read the paper.
+LEGEND = """mapping    a way from a cell to pixels: field (exactly what the cell sees, as a Gaussian), upsampling (the
+           usual one), prp (relevance propagation), random (a control: what luck gives)
+S_con      consistency, %: prototypes that show one and the same part of the object in nearly every image; high is good
+S_sta      stability, %: images in which a prototype shows the same parts after noise was added; high is good
+AUSC       pixels are put back into a random image, the most relevant first: the area under the curve of the similarity
+           that comes back (1: all of it at once); high is good
+%2R        per cent of the pixels that must be put back for the whole similarity; low is good
+undefined  what could not be measured, and is in no mean; – where nothing could"""
 _PART_COLUMNS = ("mapping", "region", "S_con", "soft S_con", "S_sta", "soft S_sta")
 
 
@@ -27,6 +36,8 @@ def table_text(table: Table) -> str:
         f"mean field {100 * table.mean_field:.1f} %",
         "",
         *aligned([_COLUMNS, *map(row_cells, table.rows)]),
+        "",
+        LEGEND,
     ]
     parts = [cells for row in table.rows for cells in _part_cells(row, table.window)]
     if parts:

@@ -2,72 +2,162 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pixpnet.commands.calling import command
 from pixpnet.commands.console import plain_console
-from pixpnet.commands.device import DEVICE_HELP, choose_device
+from pixpnet.commands.device import DEVICE_HELP, TRUST_HELP, choose_device
+from pixpnet.commands.output import check_output
+from pixpnet.commands.picture_files import picture_files
 from pixpnet.commands.progress import progress_bar
 from pixpnet.messages import on_one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import TextIO
+
     from jsonargparse import ArgumentParser, Namespace
+
+    from pixpnet.model.predicting import Prediction
+
+    Write = Callable[[Prediction], None]
 
 EXAMPLES = """examples:
   pixpnet predict runs/birds jay.jpg wren.png
-  pixpnet predict runs/birds photos/*.jpg --json > answers.json"""
+  pixpnet predict runs/birds photos --out answers.csv           every picture of a folder: file, class, probability, ...
+  pixpnet predict runs/birds "photos/**/*.jpg" --json           a pattern; the probabilities of all classes
 
+Pictures are read and answered batch by batch, so that thousands of them take no more memory than one batch."""
+
+COLUMNS = ("file", "class", "probability", "runner-up", "runner-up probability")
 _SHOWN = 3
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declares what `predict` takes."""
     parser.add_argument("run", type=Path, metavar="RUN", help="a run folder, or a model.safetensors")
-    parser.add_argument("images", type=Path, nargs="+", metavar="IMAGE", help="picture files")
+    parser.add_argument(
+        "images", type=str, nargs="+", metavar="IMAGE", help="picture files, folders of them, or patterns in quotes"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=None, metavar="FILE", help="write answers there: .csv for a table, .json for all"
+    )
+    parser.add_argument("--csv", action="store_true", help=f"print a table of {', '.join(COLUMNS)}")
+    parser.add_argument("--json", action="store_true", help="print one JSON list with all logits and probabilities")
+    parser.add_argument("--batch-size", type=int, default=32, metavar="N", help="pictures at a time")
     parser.add_argument("--device", type=str, default="auto", help=DEVICE_HELP)
-    parser.add_argument("--own_code", action="store_true", help="the backbone is code of your own that may be called")
-    parser.add_argument("--json", action="store_true", help="print one JSON list with the logits of all classes")
+    parser.add_argument("--trust-code", action="store_true", help=TRUST_HELP)
 
 
 def run(args: Namespace) -> int:
     """Prints the classes of pictures; a picture that cannot be read is said, and the others go on."""
-    import torch
+    if args.csv and args.json:
+        raise ValueError("--csv and --json are two ways to print the same: choose one")
+    if args.out is not None:
+        check_output(args.out, (".csv", ".json"))
+    paths = picture_files(args.images)
 
-    from pixpnet.data import ImageError, preprocess, read_sample
     from pixpnet.model import PixPNet
+    from pixpnet.model.predicting import Unreadable, predict_files
 
     device = choose_device(args.device)
-    model = PixPNet.load(args.run, own_code=args.own_code).to(device)
-    records = []
-    failed = 0
-    with progress_bar(plain_console(), "reading pictures") as progress, torch.no_grad():
-        for done, path in enumerate(args.images, start=1):
-            try:
-                sample = preprocess(read_sample(path), model.preprocessing)
-            except (ImageError, OSError) as error:
+    model = PixPNet.load(args.run, own_code=args.trust_code).to(device)
+    _warn_of_training(args.run)
+    failed = answered = 0
+    with _writer(args, model.class_names) as write, progress_bar(plain_console(), "reading pictures") as progress:
+        for done, answer in enumerate(predict_files(model, paths, args.batch_size), start=1):
+            if isinstance(answer, Unreadable):
                 failed += 1
-                sys.stderr.write(f"error: {on_one_line(path)}: {error}\n")
-                continue
-            image = sample.image.as_subclass(torch.Tensor)[None].to(device)
-            logits = model(image).logits[0].cpu()
-            shares = logits.softmax(dim=0)
-            order = logits.argsort(descending=True, stable=True).tolist()
-            records.append(
-                {
-                    "image": str(path),
-                    "class": model.class_names[order[0]],
-                    "logits": {model.class_names[label]: float(logits[label]) for label in order},
-                    "softmax": {model.class_names[label]: float(shares[label]) for label in order},
-                }
-            )
-            progress(done, len(args.images))
-            if not args.json:
-                best = ", ".join(f"{model.class_names[k]} {shares[k]:.0%} ({logits[k]:.2f})" for k in order[:_SHOWN])
-                sys.stdout.write(f"{on_one_line(path)}: {best}\n")
-    if args.json:
-        sys.stdout.write(json.dumps(records, indent=1) + "\n")
-    elif records:
+                sys.stderr.write(f"error: {on_one_line(answer.path)}: {answer.reason}\n")
+            else:
+                answered += 1
+                write(answer)
+            progress(done, len(paths))
+    if args.out is not None:
+        sys.stdout.write(f"{answered} answers -> {args.out}\n")
+    elif answered and not (args.csv or args.json):
         sys.stdout.write("(softmax of the logits, not a calibrated probability; logits in brackets)\n")
     return 1 if failed else 0
+
+
+def _warn_of_training(path: Path) -> None:
+    """A run that has not come to its end may yet keep another model."""
+    from pixpnet.training import Run
+
+    run = Run(path)
+    if (path / "config.yaml").exists() and not run.finished:
+        sys.stderr.write(
+            f"warning: {path} is still in training, or was interrupted: these are answers of the model that it kept so "
+            f"far. Where nothing trains it, go on with it: {command('train', '--resume', path)}\n"
+        )
+
+
+@contextmanager
+def _writer(args: Namespace, names: tuple[str, ...]) -> Iterator[Write]:
+    """Yields a function that writes an answer as soon as it is there, in the form that was asked for."""
+    from pixpnet.whole_file import written_whole
+
+    if args.out is None:
+        form = "csv" if args.csv else "json" if args.json else "text"
+        with _FORMS[form](sys.stdout, names) as write:
+            yield write
+        return
+    with (
+        written_whole(args.out) as temporary,
+        # A file's name may hold bytes that are no text.
+        temporary.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file,
+        _FORMS[args.out.suffix.lower()[1:]](file, names) as write,
+    ):
+        yield write
+
+
+@contextmanager
+def _as_text(stream: TextIO, names: tuple[str, ...]) -> Iterator[Write]:
+    def write(answer: Prediction) -> None:
+        best = ", ".join(
+            f"{names[label]} {answer.probabilities[label]:.0%} ({answer.logits[label]:.2f})"
+            for label in answer.ranking[:_SHOWN]
+        )
+        stream.write(f"{on_one_line(answer.path)}: {best}\n")
+
+    yield write
+
+
+@contextmanager
+def _as_csv(stream: TextIO, names: tuple[str, ...]) -> Iterator[Write]:
+    table = csv.writer(stream, lineterminator="\n")
+    table.writerow(COLUMNS)
+
+    def write(answer: Prediction) -> None:
+        best = [(names[label], f"{answer.probabilities[label]:.6f}") for label in answer.ranking[:2]]
+        table.writerow((answer.path, *(cell for pair in best for cell in pair)))
+
+    yield write
+
+
+@contextmanager
+def _as_json(stream: TextIO, names: tuple[str, ...]) -> Iterator[Write]:
+    """One list, written record by record; still a whole list when nothing could be read."""
+    begun = False
+
+    def write(answer: Prediction) -> None:
+        nonlocal begun
+        record = {
+            "image": str(answer.path),
+            "class": names[answer.ranking[0]],
+            "logits": {names[label]: float(answer.logits[label]) for label in answer.ranking},
+            "probabilities": {names[label]: float(answer.probabilities[label]) for label in answer.ranking},
+        }
+        stream.write((",\n" if begun else "[\n") + json.dumps(record))
+        begun = True
+
+    yield write
+    stream.write("\n]\n" if begun else "[]\n")
+
+
+_FORMS = {"text": _as_text, "csv": _as_csv, "json": _as_json}

@@ -1,6 +1,7 @@
-"""A progress bar with the time left, on a terminal; nothing where nobody looks."""
+"""A progress bar with the time left, on a terminal; a line now and then where there is none."""
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -10,6 +11,35 @@ from pixpnet.commands.console import visible_output
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
+
+
+LINE_EVERY = 30.0
+"""Seconds between two lines about the same work, where there is no terminal."""
+
+
+class NowAndThen:
+    """Says when it is time for another line; the first one waits as long as the others, so short work is silent."""
+
+    def __init__(self, every: float | None = None) -> None:
+        self.every = LINE_EVERY if every is None else every
+        self.last = time.monotonic()
+
+    def due(self) -> bool:
+        """Whether the last line was long enough ago; if so, this is the next one."""
+        if time.monotonic() - self.last < self.every:
+            return False
+        self.last = time.monotonic()
+        return True
+
+
+def clock(seconds: float) -> str:
+    """A span of time for people.
+
+    >>> clock(59.7), clock(3700)
+    ('0:01:00', '1:01:40')
+    """
+    whole = round(seconds)
+    return f"{whole // 3600}:{whole % 3600 // 60:02d}:{whole % 60:02d}"
 
 
 @contextmanager
@@ -28,8 +58,14 @@ def progress_bar(console: "Console", task: str) -> "Iterator[Callable[[int, int]
         redirect_stdout=sys.stdout.isatty(),
     )
     with shown as bar, visible_output():
-        handle = bar.add_task(task, total=None)
-        yield lambda done, total: bar.update(handle, completed=done, total=total)
+        handle, lines = bar.add_task(task, total=None), None if console.is_terminal else NowAndThen()
+
+        def told(done: int, total: int) -> None:
+            bar.update(handle, completed=done, total=total)
+            if lines is not None and lines.due():
+                console.print(_line(task, done, total), markup=False, highlight=False, soft_wrap=True)
+
+        yield told
 
 
 @contextmanager
@@ -51,10 +87,17 @@ def task_bars(console: "Console") -> "Iterator[Callable[[str, int, int], None]]"
         visible_output(),
     ):
         handles: dict[str, TaskID] = {}
+        lines = None if console.is_terminal else NowAndThen()
 
         def told(task: str, done: int, of: int) -> None:
             if task not in handles:
                 handles[task] = bars.add_task(task, total=None)
             bars.update(handles[task], completed=done, total=of)
+            if lines is not None and lines.due():
+                console.print(_line(task, done, of), markup=False, highlight=False, soft_wrap=True)
 
         yield told
+
+
+def _line(task: str, done: int, of: int) -> str:
+    return f"{task}: {done / of:.0%}" if of else f"{task}: {done}"

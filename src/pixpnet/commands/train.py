@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jsonargparse import Namespace
 
+from pixpnet.commands.calling import command
 from pixpnet.config import RunConfig, config_from_plain
 from pixpnet.family import member_named
 from pixpnet.records import plain_fields
@@ -26,9 +27,9 @@ EXAMPLES = """examples:
   pixpnet train --out runs/birds                      drawn birds, the small backbone, on this machine
   pixpnet train --data folder:photos --backbone resnet18 --at layer3 --weights imagenet --out runs/photos
   pixpnet train --data cub:CUB_200_2011 --backbone vgg16 --at maxpool4 --weights imagenet \\
-                --preset paper --trainer.devices 4 --trainer.precision bf16-mixed --out runs/paper
+                --preset paper --num-devices 4 --precision bf16-mixed --out runs/paper
   pixpnet train --member protopnet --help             another network of the family, and its options
-  pixpnet train --member protopnet --preset laptop --print_config > mine.yaml
+  pixpnet train --member protopnet --preset laptop --print-config > mine.yaml
   pixpnet train --config mine.yaml --seed 1 --out runs/mine
   pixpnet train --resume runs/mine                    after an interruption of any kind"""
 
@@ -45,14 +46,15 @@ def run(args: Namespace) -> int:
     try:
         with display() as shown:
             if args.resume is not None:
-                metrics = resume(folder, shown.watcher, shown.opening, args.own_code)
+                metrics = resume(folder, shown.watcher, shown.opening, args.trust_code)
             else:
-                metrics = train(config_of(args), folder, shown.watcher, shown.opening, args.own_code)
+                metrics = train(config_of(args), folder, shown.watcher, shown.opening, args.trust_code)
     except KeyboardInterrupt:
         # What the last whole epoch left is safe; nothing that was begun is needed.
         kept = "the model kept so far is in it" if (folder / "model.safetensors").exists() else "no model yet"
         if (folder / "config.yaml").exists():
-            sys.stderr.write(f"\nstopped; {folder} is kept ({kept}). Go on with: pixpnet train --resume {folder}\n")
+            again = command("train", "--resume", folder)
+            sys.stderr.write(f"\nstopped; {folder} is kept ({kept}). Go on with: {again}\n")
         return 130
     if metrics is not None:
         sys.stdout.write(summary(metrics, folder))

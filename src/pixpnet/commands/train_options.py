@@ -20,6 +20,7 @@ import yaml
 from jsonargparse import ArgumentParser
 from jsonargparse._actions import ActionConfigFile
 
+from pixpnet.commands.spelling import spell
 from pixpnet.config import RunConfig, is_own_code
 from pixpnet.family import DEFAULT, MEMBERS, Member, UnknownMember, member_named
 from pixpnet.members.former import RECIPES
@@ -28,7 +29,7 @@ from pixpnet.safe_yaml import load_yaml, read_yaml_text
 from pixpnet.settings import MemberSettings
 
 # Options of the command that are none of the run's.
-_OWN = ("out", "resume", "own_code")
+_OWN = ("out", "resume", "trust_code", "own_code")
 # Options that decide about others; each has a value.
 _FIRST = ("--member", "--preset", "--recipe", "--config", "--resume")
 # The presets that suit random weights, and weights that were learnt.
@@ -63,11 +64,10 @@ def prepare(words: Sequence[str]) -> Prepared:
         SystemExit: with 2 for a name that does not exist, with 1 for a file that cannot be used; stderr says why.
 
     >>> prepare(["--seed", "7", "--member", "protopnet", "--window-stride", "40"]).words
-    ('--seed', '7', '--window_stride', '40')
+    ('--seed', '7', '--window-stride', '40')
     >>> prepare(["--backbone", "my.module:build"]).words[-1]
-    '--own_code'
+    '--trust-code'
     """
-    words = [_with_underscores(word) for word in words]
     first, rest = _split(words)
     options = dict(first)
     if "--resume" in options:
@@ -95,9 +95,9 @@ def prepare(words: Sequence[str]) -> Prepared:
     texts = {file.name: _checked_text(file, member) for file in files}
     configs = [word for file in files for word in ("--config", file.name)]
     asks = [word for word in rest if word in ("--help", "-h")]
-    allowed = ["--own_code"] if is_own_code(_value_in(rest, "--backbone", "")) else []
+    allowed = ["--trust-code"] if is_own_code(_value_in(rest, "--backbone", "")) else []
     return Prepared(
-        (*configs, *rest, *allowed),
+        (*configs, *rest, *allowed, *_fitting_warm_up(rest, settings, files, quiet=bool(asks))),
         lambda parser: _add_arguments(parser, member, preset, settings, texts, configs if asks else ()),
     )
 
@@ -147,11 +147,11 @@ def _add_arguments(
         "--config",
         action=ConfigFile,
         metavar="FILE",
-        help="a configuration file, such as RUN/config.yaml or what --print_config prints; what it does not say is the "
+        help="a configuration file, such as RUN/config.yaml or what --print-config prints; what it does not say is the "
         "member's default",
     )
     parser.add_argument(
-        "--own_code",
+        "--trust-code",
         action="store_true",
         help="call the code that the configuration file, or the run to go on with, names as its backbone; naming it "
         "with --backbone in this command allows it too",
@@ -159,6 +159,7 @@ def _add_arguments(
     parser.add_class_arguments(RunConfig, skip={"member", "settings", "read_from"})
     parser.add_class_arguments(member.config)
     parser.set_defaults(_flat(to_plain(settings)))
+    spell(parser)
     if shown:
         names = [field.name for field in (*plain_fields(RunConfig), *plain_fields(member.config))]
         values = parser.parse_args(list(shown)).as_dict()
@@ -178,14 +179,6 @@ class _ConfigFile(ActionConfigFile):
 
 
 # The words of the command -------------------------------------------------------------------------------------------
-
-
-def _with_underscores(word: str) -> str:
-    """An option may be written with hyphens."""
-    option, equals, value = word.partition("=")
-    if not option.startswith("--"):
-        return word
-    return f"--{option[2:].replace('-', '_')}{equals}{value}"
 
 
 def _split(words: Sequence[str]) -> tuple[list[tuple[str, str]], list[str]]:
@@ -217,6 +210,30 @@ def _value_in(words: Sequence[str], option: str, default: str) -> str:
     return found
 
 
+def _fitting_warm_up(
+    words: Sequence[str], settings: MemberSettings, files: "Sequence[_File]", quiet: bool
+) -> tuple[str, ...]:
+    """A warm-up that fits into fewer epochs than it was made for, in the same proportion, where none is named."""
+    asked = _value_in(words, "--epochs", "")
+    if not asked.isdecimal() or any(word.partition("=")[0] == "--warm-up-epochs" for word in words):
+        return ()
+    optim = settings.optimisation
+    values: dict[str, Any] = {"epochs": optim.epochs, "warm_up_epochs": optim.warm_up_epochs}
+    for file in files:
+        named = file.values.get("optimisation") if isinstance(file.values, dict) and not file.gives_way else None
+        values |= named if isinstance(named, dict) else {}
+    try:
+        epochs, of, warm_up = int(asked), int(values["epochs"]), int(values["warm_up_epochs"])
+    except (TypeError, ValueError):
+        return ()  # whoever reads the file says what is wrong with it
+    if warm_up <= epochs or of < 1:
+        return ()
+    fitting = min(epochs, epochs * warm_up // of)
+    if not quiet:
+        sys.stderr.write(f"warm-up: {fitting} of {epochs} epochs, instead of {warm_up} of {of} (--warm-up-epochs)\n")
+    return "--warm-up-epochs", str(fitting)
+
+
 def _renamed(option: str, value: str) -> list[tuple[str, str]]:
     """Today's words for a recipe of an earlier version, with a hint; a recipe could be a file too."""
     if option not in ("--recipe", "--config"):
@@ -230,7 +247,7 @@ def _renamed(option: str, value: str) -> list[tuple[str, str]]:
 
 def _refuse_beside_resume(words: Sequence[str]) -> None:
     options = [word for word in words if word.startswith("--") and not word.startswith("--resume")]
-    others = [word for word in options if word not in ("--own_code", "--help")]
+    others = [word for word in options if word not in ("--trust-code", "--help")]
     if others:
         _refuse(
             f"a run goes on as it began, so --resume takes no other options, and {others[0]} came: begin a new run "
@@ -313,9 +330,9 @@ def _checked_text(file: _File, member: Member) -> str:
     """
     values, text = file.values, file.text
     if isinstance(values, dict):
-        if values.get("own_code"):
-            _refuse(f"{file.name} cannot allow code: allow it in the command, --own_code, if you trust the file", 1)
-        # What `--print_config` prints of the command itself.
+        if values.get("own_code") or values.get("trust_code"):
+            _refuse(f"{file.name} cannot allow code: allow it in the command, --trust-code, if you trust the file", 1)
+        # What `--print-config` prints of the command itself.
         values = {name: value for name, value in values.items() if name not in _OWN}
         if file.gives_way:
             settings = {field.name for name in MEMBERS for field in plain_fields(member_named(name).config)}

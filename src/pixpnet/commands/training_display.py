@@ -1,5 +1,6 @@
 """What a person sees while a network is trained: a bar with the time left, and a line for each epoch."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,9 +9,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from pixpnet.commands.console import plain_console, visible_output
+from pixpnet.commands.progress import NowAndThen, clock
 from pixpnet.fields.probe import Verification
 from pixpnet.settings import KEPT_EPOCH
 from pixpnet.training import LogLine, Watcher
+from pixpnet.training.workload import RunProgress, Workload
 
 # Epochs with and without replacement differ, so the time left is reckoned over minutes, not seconds.
 _SPEED_OVER = 600.0
@@ -52,21 +55,22 @@ def display() -> Iterator[Display]:
         ) as bars,
         visible_output(),
     ):
-        watcher = _Bars(bars, console)
+        watcher = _Bars(bars, console, None if console.is_terminal else NowAndThen())
         yield Display(watcher, lambda done, total: watcher.busy("looking at the images", done, total))
 
 
 class _Bars:
-    """One bar for the whole run, one for what else takes a while."""
+    """One bar for the whole run, from its first step to its last judgement, and one for what is being done in it."""
 
-    def __init__(self, bars: Progress, console: Console) -> None:
+    def __init__(self, bars: Progress, console: Console, lines: NowAndThen | None) -> None:
         self.bars = bars
         self.console = console
+        self.lines = lines
         self.whole: TaskID | None = None
         self.other: TaskID | None = None
         self.epochs = 0
-        self.done = 0
-        self.steps = 1
+        self.progress = RunProgress()
+        self.began = 0.0, 0.0
 
     def fields_verified(self, backbone: str, verification: Verification) -> None:
         """See `Watcher`."""
@@ -75,22 +79,25 @@ class _Bars:
             f"{verification.pixels} pixels, and all {verification.layers} layers agree"
         )
 
+    def planned(self, work: Workload) -> None:
+        """See `Watcher`."""
+        self.progress.planned(work)
+
     def begins(self, epochs: int, done: int, steps: int) -> None:
         """See `Watcher`."""
-        self.epochs, self.steps = epochs, max(1, steps)
+        self.epochs = epochs
         self._say(f"kept: {KEPT_EPOCH}")
         if done:
             self._say(f"going on after epoch {done} of {epochs}")
-        self.done = done * self.steps
-        self.whole = self.bars.add_task("training", total=epochs * self.steps, completed=self.done, note="")
+        self.progress.begins(done)
+        self.began = time.monotonic(), self.progress.share
+        self.whole = self.bars.add_task("training", total=1.0, note="")
+        self.bars.update(self.whole, completed=self.progress.share)
 
     def stepped(self, epoch: int, loss: float, accuracy: float) -> None:
         """See `Watcher`."""
-        if self.whole is not None:
-            self.done += 1
-            note = f"loss {loss:.3f}  accuracy {accuracy:.1%}"
-            words = f"epoch {epoch + 1} of {self.epochs}"
-            self.bars.update(self.whole, completed=self.done, description=words, note=note)
+        self.progress.stepped()
+        self._moved(f"epoch {epoch + 1} of {self.epochs}", f"loss {loss:.3f}  accuracy {accuracy:.1%}")
 
     def busy(self, task: str, done: int, total: int) -> None:
         """See `Watcher`."""
@@ -100,9 +107,29 @@ class _Bars:
         if done >= total:
             self.bars.remove_task(self.other)
             self.other = None
+        if self.whole is None:
+            if self.lines is not None and self.lines.due():
+                self._say(f"{task}: {done} of {total}")
+            return
+        self.progress.busy(task, done, total)
+        self._moved(task, f"{done} of {total}")
+
+    def _moved(self, task: str, note: str) -> None:
+        """Shows how far the whole run is: on its bar, or now and then in a line where there is no terminal."""
+        if self.whole is None:
+            return
+        share = self.progress.share
+        self.bars.update(self.whole, completed=share, description=task, note=note)
+        if self.lines is not None and self.lines.due():
+            since, before = self.began
+            gone = time.monotonic() - since
+            left = "" if share <= before else f", about {clock(gone * (1 - share) / (share - before))} left"
+            self._say(f"{share:4.0%} of the run, {clock(gone)} so far{left}: {task}, {note}")
 
     def epoch_ended(self, line: LogLine) -> None:
         """See `Watcher`."""
+        self.progress.epoch_ended(line.epoch)
+        self._moved(f"epoch {line.epoch} of {self.epochs}", "")
         words = [
             f"epoch {line.epoch:3d}/{self.epochs}",
             f"{line.stage:7s}",

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pixpnet.commands.device import TRUST_HELP
 from pixpnet.commands.output import check_output
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="x.html (a page to fold and zoom), or x.png, x.svg, x.pdf (the whole tree on one sheet, with the path of "
         "at most one picture); a file that is there is replaced",
     )
-    parser.add_argument("--own_code", action="store_true", help="the backbone is code of your own that may be called")
+    parser.add_argument("--trust-code", action="store_true", help=TRUST_HELP)
 
 
 def run(args: Namespace) -> int:
@@ -48,7 +49,7 @@ def run(args: Namespace) -> int:
     from pixpnet.views.tree_figure import tree_figure, tree_of
     from pixpnet.whole_file import written_whole
 
-    model = PixPNet.load(args.run, own_code=args.own_code)
+    model = PixPNet.load(args.run, own_code=args.trust_code)
     tree = tree_of(model)
     explanations = [explain(model, image) for image in args.images]
     with written_whole(args.out) as temporary:

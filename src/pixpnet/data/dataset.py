@@ -138,6 +138,11 @@ def open_catalogue(
     changes, why_empty = Changes(), ""
     if listed is not None:
         held_out, (divided, changes) = divided.test, _as_listed(divided, catalogue, listed)
+        if not divided.train:
+            raise DataError(
+                f"none of the images that the run learnt from is in {catalogue.name}: is it another data set? (To "
+                "judge a model on other images: pixpnet evaluate RUN --data ...)"
+            )
         if held_out:
             why_empty = f"{catalogue.name}: nothing is left to test on\n" + "\n".join(changes.sentences)
     if divided.copies:

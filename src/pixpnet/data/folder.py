@@ -46,14 +46,14 @@ def folder_catalogue(root: Path) -> Catalogue:
     splits = _split_folders(top, root)
     if "train" in splits:
         for split, folder in splits.items():
-            _list_classes(folder, split, root, found)
+            _list_classes(_folders(folder, root, found), split, root, found)
         for folder in top:
             if folder not in splits.values():
                 found.problems.append(
                     Problem(_id(folder, root), "lies beside train/ and is not used: move or remove it")
                 )
     else:
-        _list_classes(root, "train", root, found)
+        _list_classes(top, "train", root, found)
     if not found.images:
         wrong = "".join(f" {problem.where}: {problem.reason}." for problem in found.problems[:3])
         raise DataError(
@@ -119,8 +119,8 @@ class _Found:
     ignored: list[str] = field(default_factory=list)
 
 
-def _list_classes(folder: Path, split: Split, root: Path, found: _Found) -> None:
-    for child in _folders(folder, root, found):
+def _list_classes(folders: list[Path], split: Split, root: Path, found: _Found) -> None:
+    for child in folders:
         files = _files(child, root, found)
         found.images += [(child.name, split, path) for path in files]
         if not files:

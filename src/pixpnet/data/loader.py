@@ -216,7 +216,7 @@ class _Loader(DataLoader[Sample]):
                 if type(error) is RuntimeError and str(error).startswith("DataLoader worker"):
                     raise WorkerError(
                         f"a process that loads images was killed ({first_line(error)}), most likely because memory ran "
-                        "out: use fewer (--workers 0 has none), or a smaller batch"
+                        "out: use fewer (--num-workers 0 has none), or a smaller batch"
                     ) from error
                 raise
             yield batch

@@ -17,6 +17,8 @@ from pixpnet.data.scan import FileFacts, Progress, scan
 from pixpnet.data.statistics import Statistics, statistics_of
 
 _DRAWN_LOOKED_AT = 240
+# The kept epoch is chosen by validation accuracy, and of so few images one is ten points of it.
+FEW_VALIDATION_IMAGES = 10
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,13 @@ class PartCoverage:
 
 
 @dataclass(frozen=True)
+class Contradiction:
+    """One picture that is in several classes: the names of its files."""
+
+    ids: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Verdict:
     """The result of a check.
 
@@ -48,6 +57,7 @@ class Verdict:
         ignored: files that are not images by their name.
         leaks: test images that are also in train or validation.
         validation_leaks: validation images that are also in train; `test_id` is the validation image.
+        contradictions: pictures that are in more than one class, in whatever split.
         lonely: classes with a single training image, and none for validation.
         coverage: per part; empty if no parts are annotated.
         points_outside: visible keypoints that lie outside their image.
@@ -62,6 +72,7 @@ class Verdict:
     ignored: tuple[str, ...]
     leaks: tuple[Leak, ...]
     validation_leaks: tuple[Leak, ...]
+    contradictions: tuple[Contradiction, ...]
     lonely: tuple[str, ...]
     coverage: tuple[PartCoverage, ...]
     points_outside: int
@@ -77,7 +88,29 @@ class Verdict:
     @property
     def sound(self) -> bool:
         """Whether the data set can be trained on as it is."""
-        return not (self.problems or self.leaks or self.untrainable or self.blank or len(self.counts) < 2)
+        wrong = self.problems or self.leaks or self.contradictions or self.untrainable or self.blank
+        return not (wrong or len(self.counts) < 2 or not self.validation_images)
+
+    @property
+    def validation_images(self) -> int:
+        """Of all classes."""
+        return sum(count.val for count in self.counts)
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What lets a data set be trained on and still spoils what comes of it; empty where all is fine."""
+        few, images = FEW_VALIDATION_IMAGES, self.validation_images
+        without = [count.name for count in self.counts if not count.val]
+        said = []
+        if 0 < images < few:
+            said.append(
+                f"{images} validation image{'' if images == 1 else 's'}: which epoch is kept is decided by them, and "
+                f"{'it' if images == 1 else 'so few'} cannot tell; at least {few} are wanted, better one or more of "
+                "every class. Add images, or hold out more of them (train --validation-fraction 0.3)"
+            )
+        elif images and without:
+            said.append(f"no validation image in {len(without)} of {len(self.counts)} classes, such as {without[0]}")
+        return tuple(said)
 
     @property
     def blank(self) -> bool:
@@ -119,12 +152,26 @@ def check(spec: DataSpec, options: DataOptions | None = None, progress: Progress
         ignored=tuple(catalogue.ignored),
         leaks=find_leaks(learnt_from, divided.test),
         validation_leaks=divided.copies,
+        contradictions=_contradictions((*learnt_from, *divided.test)),
         lonely=tuple(count.name for count in counts if count.train == 1 and count.val == 0),
         coverage=_coverage(catalogue, facts),
         points_outside=sum(_points_outside(entry, facts[entry.id]) for entry in catalogue.entries),
         shortest_sides=(sides[0], sides[len(sides) // 2], sides[-1]),
         measured=statistics_of(facts[entry.id] for entry in learnt_from) if learnt_from else None,
         published=Statistics(own.mean, own.std) if catalogue.statistics_known and catalogue.root else None,
+    )
+
+
+def _contradictions(entries: tuple[Entry, ...]) -> tuple[Contradiction, ...]:
+    """Pictures that are in more than one class, by their pixels."""
+    places: dict[str, list[Entry]] = {}
+    for entry in entries:
+        if entry.digest is not None:
+            places.setdefault(entry.digest, []).append(entry)
+    return tuple(
+        Contradiction(tuple(sorted(entry.id for entry in same)))
+        for same in places.values()
+        if len({entry.label for entry in same}) > 1
     )
 
 

@@ -19,6 +19,7 @@ from pixpnet.goldilocks.settings import Settings, training_config
 from pixpnet.goldilocks.weights import identity
 from pixpnet.records import from_plain
 from pixpnet.training import LogLine, Metrics, Nobody, Run, RunError, resume, train
+from pixpnet.training.workload import RunProgress, Workload
 
 _SHOWN = 80  # letters of a cut's name in the name of its folder
 
@@ -82,24 +83,38 @@ def _decisive(config: RunConfig) -> RunConfig:
 
 
 class _Share(Nobody):
-    """Says which share of a run is done."""
+    """Says which share of a run is done, with validation, replacement and the last judgement."""
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
-        self._epochs, self._steps, self._step, self._epoch = 1, 1, 0, 0
+        self._progress = RunProgress()
+
+    def planned(self, work: Workload) -> None:
+        """See `Watcher`."""
+        self._progress.planned(work)
 
     def begins(self, epochs: int, done: int, steps: int) -> None:
         """See `Watcher`."""
-        self._epochs, self._epoch, self._steps = epochs, done, max(1, steps)
+        self._progress.begins(done)
+        self._tell()
 
     def stepped(self, epoch: int, loss: float, accuracy: float) -> None:
         """See `Watcher`."""
-        self._step += 1
-        self._bench.progress(min(1.0, (self._epoch + self._step / self._steps) / self._epochs))
+        self._progress.stepped()
+        self._tell()
+
+    def busy(self, task: str, done: int, total: int) -> None:
+        """See `Watcher`."""
+        self._progress.busy(task, done, total)
+        self._tell()
 
     def epoch_ended(self, line: LogLine) -> None:
         """See `Watcher`."""
-        self._epoch, self._step = line.epoch, 0
+        self._progress.epoch_ended(line.epoch)
+        self._tell()
+
+    def _tell(self) -> None:
+        self._bench.progress(self._progress.share)
 
 
 def _accelerator(bench: Bench) -> str:

@@ -49,7 +49,7 @@ def classwise_parts(
     return Parts(tuple(add_ons), tuple(comparisons), ownership, decision(ownership))
 
 
-def share_out(prototypes: int, grids: int, option: str = "--architecture.prototypes_per_class") -> tuple[int, ...]:
+def share_out(prototypes: int, grids: int, option: str = "--architecture.prototypes-per-class") -> tuple[int, ...]:
     """How many of some prototypes look at each grid; the first grids get what is left over.
 
     Args:
@@ -85,7 +85,7 @@ def refuse_without_head_epochs(replacement: Replacement, published: str) -> None
     if not replacement.head_epochs:
         raise ValueError(
             "the head learns in epochs of its own after each replacement, and there are none: set "
-            f"--replacement.head_epochs ({published})"
+            f"--replacement.head-epochs ({published})"
         )
 
 

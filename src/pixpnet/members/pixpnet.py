@@ -128,7 +128,7 @@ class PixPNetConfig:
         if self.architecture.head in _LEARNING_HEADS and not self.replacement.head_epochs:
             raise ValueError(
                 f"the head {self.architecture.head} learns in epochs of its own after each replacement, and there are "
-                "none: set --replacement.head_epochs (20 in ProtoPNet), or take the head class_sum or frozen"
+                "none: set --replacement.head-epochs (20 in ProtoPNet), or take the head class_sum or frozen"
             )
 
 

@@ -152,10 +152,19 @@ def load_model(path: Path, own_code: bool = False) -> PixPNet:
 
 def backbone_in(path: Path) -> str:
     """The name of the backbone of a run's model, read without building anything."""
+    return _card_in(path).backbone
+
+
+def class_names_in(path: Path) -> tuple[str, ...]:
+    """The classes of a run's model, read without building anything."""
+    return _card_in(path).class_names
+
+
+def _card_in(path: Path) -> Card:
     file = path / MODEL_FILE
     try:
         with safe_open(file, framework="pt") as opened:
-            return read_card(opened.metadata() or {}, file).backbone
+            return read_card(opened.metadata() or {}, file)
     except (SafetensorError, OSError) as error:
         raise ModelFileError(f"{file} is damaged or no safetensors file: {error}") from error
 

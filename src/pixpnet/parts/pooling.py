@@ -180,7 +180,7 @@ def refuse_too_few_cells(grid: tuple[int, ...] | torch.Size, prototypes_per_clas
         raise ValueError(
             f"distinct pooling gives each of the {prototypes_per_class} prototypes of a class a cell of its own, and "
             f"an image has {rows} x {cols} cells: take a cut or windows with more cells (--window-stride), fewer "
-            "prototypes (--architecture.prototypes_per_class), or --architecture.pooling max"
+            "prototypes (--architecture.prototypes-per-class), or --architecture.pooling max"
         )
 
 

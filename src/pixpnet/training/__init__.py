@@ -5,7 +5,7 @@ from pixpnet.training.fitting import TrainingDiverged
 from pixpnet.training.judging import Interval, Judgement, judge
 from pixpnet.training.replacement import replace_prototypes
 from pixpnet.training.run import LogLine, OpeningLine, Run, RunError
-from pixpnet.training.run_data import open_data_of, open_run_data
+from pixpnet.training.run_data import open_data_of, open_run_data, refuse_other_classes
 from pixpnet.training.train import Metrics, resume, train, train_on
 from pixpnet.training.watching import Nobody, Watcher
 
@@ -23,6 +23,7 @@ __all__ = [
     "judge",
     "open_data_of",
     "open_run_data",
+    "refuse_other_classes",
     "replace_prototypes",
     "resume",
     "train",

@@ -2,13 +2,15 @@
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from pixpnet.data import DataSet, Entry, Loading, plain_loader
 from pixpnet.family import member_named
 from pixpnet.model import PixPNet
 from pixpnet.model.weights import read_state
-from pixpnet.training.judging import Judgement, judge
+from pixpnet.training.answers import AnswerLine, answer_lines
+from pixpnet.training.final_evaluation import Evaluated, evaluate_both
 from pixpnet.training.run import Run, RunError
 from pixpnet.training.run_data import open_data_of
 from pixpnet.training.train import Metrics
@@ -61,14 +63,21 @@ def convert(source: Path, name: str, out: Path, test: bool = False, own_code: bo
     if run.crops.is_dir():
         shutil.copytree(run.crops, new.crops, dirs_exist_ok=True)
     former = run.read_metrics()
-    entries = data.test.open(new.recorder(), f"evaluation of the conversion to {name}") if test else ()
+    answers: list[AnswerLine] = []
+    tested = None
+    if test:
+        entries = data.test.open(new.recorder(), f"evaluation of the conversion to {name}")
+        tested = _evaluated(model, before, data, entries)
+        answers += answer_lines("test", entries, tested.logits, model.class_names)
+    validated = _evaluated(model, before, data, data.val)
+    new.write_answers([*answers, *answer_lines("val", data.val, validated.logits, model.class_names)])
     metrics = Metrics(
         chosen_epoch=int(former["chosen_epoch"]),
         epochs=int(former["epochs"]),
-        validation=_judged(model, data, data.val),
-        validation_before=_judged(before, data, data.val),
-        test=_judged(model, data, entries) if entries else None,
-        test_before=_judged(before, data, entries) if entries else None,
+        validation=validated.after,
+        validation_before=validated.before,
+        test=None if tested is None else tested.after,
+        test_before=None if tested is None else tested.before,
         mean_field=model.mean_field,
         largest_field=max(field.max_fraction for field in model.fields),
         prototypes=model.num_prototypes,
@@ -77,6 +86,6 @@ def convert(source: Path, name: str, out: Path, test: bool = False, own_code: bo
     return metrics
 
 
-def _judged(model: PixPNet, data: DataSet, entries: tuple[Entry, ...]) -> Judgement:
+def _evaluated(model: PixPNet, before: PixPNet, data: DataSet, entries: Sequence[Entry]) -> Evaluated:
     batches = plain_loader(data, entries, model.preprocessing, Loading(_BATCH))
-    return judge(model, model.num_classes, batches, decision=model.head)
+    return evaluate_both(model, before, batches)

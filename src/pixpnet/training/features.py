@@ -215,7 +215,7 @@ class Features:
         if kept + needed > budget:
             raise FeaturesError(
                 f"the features of these views take {_gigabytes(kept + needed)}, and the cache may hold "
-                f"{_gigabytes(budget)}: take fewer views (--optimisation.views) or fewer cells (--window-stride), or "
+                f"{_gigabytes(budget)}: take fewer views (--views) or fewer cells (--window-stride), or "
                 f"allow more (set {_BUDGET}, in gigabytes)"
             )
         free = shutil.disk_usage(_existing(self._root)).free

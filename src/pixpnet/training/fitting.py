@@ -30,6 +30,7 @@ from pixpnet.training.replacement import replace_prototypes
 from pixpnet.training.run import REPLACED_DISTANCE, LogLine, Run, RunError, log_line
 from pixpnet.training.stages import Epoch, epochs_of, term_names
 from pixpnet.training.watching import Watcher
+from pixpnet.training.workload import workload
 
 _STEP_RANDOMNESS = 3
 _STATE = "pixpnet"
@@ -178,7 +179,11 @@ class Fitting(pl.LightningModule):
     def on_train_start(self) -> None:
         """Says how much there is to do."""
         if self.trainer.is_global_zero:
-            self.watcher.begins(len(self.plan), len(self.lines), int(self.trainer.num_training_batches))
+            steps, data = int(self.trainer.num_training_batches), self.material.data
+            images = len(data.train), len(data.val), len(data.test)
+            batch_size = self.material.loading.batch_size
+            self.watcher.planned(workload(self.plan, steps, images, batch_size, self.model.num_prototypes))
+            self.watcher.begins(len(self.plan), len(self.lines), steps)
 
     def on_train_epoch_start(self) -> None:
         """Puts every part into the mode of the stage, and randomness where it would be after any interruption."""
@@ -252,10 +257,10 @@ class Fitting(pl.LightningModule):
             self.watcher.stepped(self.current_epoch, self._seen.loss, self._seen.accuracy)
 
     def _diverged(self, what: str) -> TrainingDiverged:
-        allowed = "--own_code " if is_own_code(self.model.backbone_name) else ""
+        allowed = "--trust-code " if is_own_code(self.model.backbone_name) else ""
         return TrainingDiverged(
             f"the {what}: begin anew with lower rates or more precision, such as pixpnet train --config "
-            f"{self.run.path / 'config.yaml'} {allowed}--optimisation.add_on_rate 1e-3 --out NEW (going on would end "
+            f"{self.run.path / 'config.yaml'} {allowed}--lr-add-on 1e-3 --out NEW (going on would end "
             f"the same); what was learnt up to the last epoch is kept in {self.run.path}"
         )
 

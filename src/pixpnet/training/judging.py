@@ -8,6 +8,7 @@ from math import sqrt
 from typing import Any, TypeVar
 
 import torch
+from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torchmetrics import MeanMetric
@@ -90,24 +91,46 @@ def judge(
     # A loss that is no number must show, not be left out. ("disable" would forget the weights: torchmetrics 1.9.0.)
     loss = MeanMetric(nan_strategy=float("inf"), sync_on_compute=together).to(device)
     total = batch_count(batches)
-    counted: dict[str, Tensor] = {}
+    counted = ReadingCounts(decision)
     with evaluating(logits_of):
         for done, batch in enumerate(batches, start=1):
             batch = batch.to(device)
             output = logits_of(batch.images)
             logits = output.logits.float()
-            readings = {} if decision is None else decision.readings(output.matches.scores)
-            for name, answers in readings.items():
-                same = torch.stack([(answers == other).sum() for other in (batch.labels, logits.argmax(dim=1))])
-                counted[name] = counted.get(name, torch.zeros_like(same)) + same
+            if decision is not None:
+                counted.update(output.matches.scores, logits, batch.labels)
             confusion.update(logits, batch.labels)
             loss.update(F.cross_entropy(logits, batch.labels), weight=len(batch))
             if progress is not None:
                 progress(done, total)
     counts = [[int(count) for count in row] for row in confusion.compute().tolist()]
     found = judgement(counts, float(loss.compute()))
-    others = {name: Reading(*(count / found.images for count in both.tolist())) for name, both in counted.items()}
-    return replace(found, readings=others or None)
+    return replace(found, readings=counted.compute(found.images))
+
+
+class ReadingCounts:
+    """Counts what other readings of a decision's scores answer; see `Decision.readings`."""
+
+    def __init__(self, decision: Decision | None) -> None:
+        self._decision = decision
+        self._counts: dict[str, Tensor] = {}
+
+    def update(
+        self,
+        scores: Float[Tensor, "batch protos"],
+        logits: Float[Tensor, "batch classes"],
+        labels: Int64[Tensor, " batch"],
+    ) -> None:
+        """Takes note of some images."""
+        readings = {} if self._decision is None else self._decision.readings(scores)
+        for name, answers in readings.items():
+            same = torch.stack([(answers == other).sum() for other in (labels, logits.argmax(dim=1))])
+            self._counts[name] = self._counts.get(name, torch.zeros_like(same)) + same
+
+    def compute(self, images: int) -> dict[str, Reading] | None:
+        """What each reading had, of so many images; None where there are no other readings."""
+        shares = {name: [count / images for count in counts.tolist()] for name, counts in self._counts.items()}
+        return {name: Reading(*both) for name, both in shares.items()} or None
 
 
 def judgement(confusion: Sequence[Sequence[int]], loss: float) -> Judgement:

@@ -2,11 +2,13 @@
 
 ```
 config.yaml         everything that decided the run; `pixpnet train --config` takes it
+location.json       where they were: absolute, and from this folder; decides nothing
 images.csv          its images when it began: split, class, name, and a hash of the pixels
 model.safetensors   the model kept so far (`settings.KEPT_EPOCH`), with all that it needs to answer
 prototypes.json     for each prototype: class, source image, cell, exact field, distance
 prototypes/         two pictures of each prototype: what its cell saw (.png), and the training image around it (.jpg)
 metrics.json        accuracies of the model that was kept
+answers.csv         what it answered for each test and validation image: file, class, logits of the best classes
 log.csv             one line for each epoch
 manifest.json       digests of the files above, so that parts of another run are not taken for this one's
 openings.jsonl      one line for each time the test split was opened
@@ -28,12 +30,16 @@ from safetensors.torch import save
 from torch import Tensor
 
 from pixpnet.config import RunConfig, config_text, read_config
+from pixpnet.data import DataSet
 from pixpnet.data.listed import ImageList
 from pixpnet.data.locked import Recorder, record_in
+from pixpnet.data.scan import Progress
 from pixpnet.manifest import Manifest, digest_of
 from pixpnet.model import PixPNet
-from pixpnet.model.file import MODEL_FILE, PICTURES_FOLDER, PROTOTYPES_FILE, prototypes_listing
+from pixpnet.model.file import MODEL_FILE, PICTURES_FOLDER, PROTOTYPES_FILE, class_names_in, prototypes_listing
 from pixpnet.records import from_plain, to_plain
+from pixpnet.training.answers import ANSWERS_FILE, AnswerLine, answers_from_text, answers_text
+from pixpnet.training.location import keep_location
 
 IMAGES_FILE = "images.csv"
 REPLACED_DISTANCE = "replaced_distance"
@@ -153,6 +159,7 @@ class Run:
         run = cls(path)
         run.checkpoint.parent.mkdir(exist_ok=True)
         run.write_images(images)  # first: where there is a configuration there is a list
+        keep_location(path, config)
         run.write("config.yaml", config_text(config))
         return run
 
@@ -174,6 +181,36 @@ class Run:
     def config(self) -> RunConfig:
         """What decided the run."""
         return read_config(self.path / "config.yaml")
+
+    def model(self, own_code: bool = False) -> PixPNet:
+        """The model that the run keeps, in eval mode.
+
+        Args:
+            own_code: a backbone that is code of its own (``module.path:callable``) may be imported and called; only say
+                so for runs that you trust.
+
+        Raises:
+            ModelFileError, ManifestError: if there is none, or it is damaged or another run's.
+        """
+        return PixPNet.load(self.path, own_code=own_code)
+
+    def data(self, progress: Progress | None = None, moved_to: str | None = None) -> DataSet:
+        """The data set that the run was trained on, with its images in the splits that they were in.
+
+        Args:
+            progress: told how many of how many files have been looked at.
+            moved_to: where it is now (`folder:PATH`), if it is not where it was.
+
+        Raises:
+            DataError: if it is not at hand, or has none of the images that the run learnt from.
+            RunError: if it has other classes than the run's model.
+        """
+        from pixpnet.training.run_data import open_data_of, refuse_other_classes
+
+        data = open_data_of(self, progress, moved_to=moved_to)
+        if (self.path / MODEL_FILE).exists():
+            refuse_other_classes(class_names_in(self.path), data)
+        return data
 
     @property
     def manifest(self) -> Manifest:
@@ -295,6 +332,24 @@ class Run:
     def write_log(self, lines: Sequence[LogLine]) -> None:
         """Writes the whole log."""
         self.write("log.csv", log_text(lines))
+
+    def write_answers(self, lines: Sequence[AnswerLine]) -> None:
+        """Keeps what the chosen model answered for each image that it is judged on."""
+        self.write(ANSWERS_FILE, answers_text(lines))
+
+    def read_answers(self) -> tuple[AnswerLine, ...] | None:
+        """What `write_answers` wrote; None in runs of earlier versions, which kept no answers.
+
+        Raises:
+            RunError: if the file is damaged.
+        """
+        path = self.path / ANSWERS_FILE
+        try:
+            return answers_from_text(path.read_bytes().decode())
+        except FileNotFoundError:
+            return None
+        except (ValueError, csv.Error) as error:
+            raise RunError(f"{path} is damaged: {error}: put a copy back, or train anew") from error
 
     def write_metrics(self, metrics: object) -> None:
         """Writes the accuracies of the chosen model; this ends the run, and nothing that is listed changes any more."""

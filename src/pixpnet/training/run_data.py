@@ -1,22 +1,31 @@
-"""The data set of a run: opened for a new one by its configuration, and for an old one by the list that it kept."""
+"""The data set of a run: opened for a new one by its configuration, and for an old one by the list that it kept.
+
+It is looked for where it was when the run began, from whatever folder a command is called (`location.py`).
+"""
 
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 from pixpnet.config import RunConfig
-from pixpnet.data import DataOptions, DataSet, DataWarning, DrawnBirds, open_data
+from pixpnet.data import DataError, DataOptions, DataSet, DataWarning, DrawnBirds, open_data
 from pixpnet.data.listed import ImageList
-from pixpnet.data.registry import same_place
+from pixpnet.data.registry import parse_spec, same_place
 from pixpnet.data.scan import Progress
+from pixpnet.training.location import last_seen, located
 from pixpnet.training.run import IMAGES_FILE, Run, RunError
 
 
 def open_run_data(config: RunConfig, progress: Progress | None = None) -> DataSet:
     """The data set of a new run, split as its configuration says; see `open_data_of` for a run that has begun."""
+    if config.read_from is not None and not parse_spec(config.data).path.is_dir():
+        config = located(config, Path(config.read_from).parent)  # the configuration of another run
     return _open(config, progress, None)
 
 
-def open_data_of(run: Run, progress: Progress | None = None, data: str | None = None) -> DataSet:
+def open_data_of(
+    run: Run, progress: Progress | None = None, data: str | None = None, moved_to: str | None = None
+) -> DataSet:
     """The data set that a run was trained on, or another one to judge its model by.
 
     Its images are in the splits that they were in when the run began, whatever came, went or was renamed since. Of
@@ -27,12 +36,15 @@ def open_data_of(run: Run, progress: Progress | None = None, data: str | None = 
         run: whose images; its folder keeps the list of them.
         progress: told how many of how many files have been looked at.
         data: another data set; by default the run's own.
+        moved_to: where the run's own data set is now, if neither its configuration nor the run knows.
 
     Raises:
-        DataError: if the data set cannot be opened.
+        DataError: if the data set cannot be opened, or what is said to be the run's own has none of its images.
         RunError: if the run's list is damaged.
     """
-    config, listed = run.config, run.read_images()
+    config, listed = located(run.config, run.path), run.read_images()
+    if moved_to is not None:
+        config = replace(config, data=moved_to)
     if data is not None and not same_place(data, config.data):
         opened = _open(replace(config, data=data), progress, None)
         if listed is not None:
@@ -50,6 +62,28 @@ def open_data_of(run: Run, progress: Progress | None = None, data: str | None = 
     return opened
 
 
+def refuse_other_classes(class_names: tuple[str, ...], data: DataSet) -> None:
+    """Refuses a data set that has not the classes of a model, in their order.
+
+    Args:
+        class_names: of the model.
+        data: that it is to be used with.
+
+    Raises:
+        RunError: with the classes that differ.
+    """
+    if data.class_names == class_names:
+        return
+    unknown = [name for name in data.class_names if name not in class_names]
+    missing = [name for name in class_names if name not in data.class_names]
+    raise RunError(
+        f"{data.name} has other classes than the model"
+        + (f"; the model does not know {', '.join(unknown[:5])}" if unknown else "")
+        + (f"; there is no {', '.join(missing[:5])}" if missing else "")
+        + ("" if unknown or missing else ": the same, in another order")
+    )
+
+
 def open_data_to_resume(run: Run, progress: Progress | None = None) -> DataSet:
     """The data set that a run learns from, exactly as it was when the run began.
 
@@ -57,7 +91,7 @@ def open_data_to_resume(run: Run, progress: Progress | None = None) -> DataSet:
         RunError: if an image that it learns from or is chosen by is gone or altered, or there are other classes.
     """
     listed = run.read_images()
-    data = _own(run, run.config, listed, progress)
+    data = _own(run, located(run.config, run.path), listed, progress)
     changes = data.changes
     if listed is not None and (changes.missing or changes.altered or listed.class_names != set(data.class_names)):
         classes = listed.class_names ^ set(data.class_names)
@@ -79,7 +113,16 @@ def _own(run: Run, config: RunConfig, listed: ImageList | None, progress: Progre
             DataWarning,
             stacklevel=3,
         )
-    return _open(config, progress, listed)
+    try:
+        return _open(config, progress, listed)
+    except (DataError, OSError) as error:
+        seen = last_seen(run.config, run.path)
+        if seen and not parse_spec(config.data).path.is_dir():
+            raise DataError(
+                f"the images of {run.path} are gone: they were in {seen} when it began. If they were moved, say where "
+                f"to: --data {parse_spec(config.data).kind}:PATH"
+            ) from error
+        raise
 
 
 def _warn_of_changes(data: DataSet, run: Run) -> None:

@@ -33,11 +33,15 @@ from pixpnet.model.build import build_backbone, build_model
 from pixpnet.model.file import backbone_in
 from pixpnet.model.modes import evaluating
 from pixpnet.model.weights import read_state
+from pixpnet.option_names import option_of
+from pixpnet.training.answers import AnswerLine, answer_lines
 from pixpnet.training.checkpoint import LastEpoch
 from pixpnet.training.crops import write_crops
 from pixpnet.training.features import Features, ViewOf, plain_feature_loader
+from pixpnet.training.final_evaluation import Evaluated, evaluate_both
 from pixpnet.training.fitting import Fitting, Material
-from pixpnet.training.judging import Judgement, judge
+from pixpnet.training.judging import Judgement
+from pixpnet.training.processes import refuse_other_count
 from pixpnet.training.run import Run, RunError
 from pixpnet.training.run_data import open_data_to_resume, open_run_data
 from pixpnet.training.watching import Nobody, Watcher
@@ -167,7 +171,7 @@ def _refuse_code(config: RunConfig, own_code: bool) -> None:
     if is_own_code(config.backbone) and config.read_from is not None and not own_code:
         raise RunError(
             f"{config.read_from} names code as its backbone, {config.backbone!r}, which would be imported and called: "
-            "if you trust it, allow it (--own_code, own_code=True)"
+            "if you trust it, allow it (--trust-code, own_code=True)"
         )
 
 
@@ -180,7 +184,7 @@ def _prepare(config: RunConfig, data: DataSet, out: Path, watcher: Watcher) -> F
     if not data.val:
         raise RunError(
             f"{data.name} has too few images for a validation split, and the model is chosen on it: add images, or "
-            "raise --validation_fraction"
+            "raise --validation-fraction"
         )
     _refuse_more_than_memory(config, data, preprocessing.size)
     backbone = build_backbone(
@@ -263,7 +267,7 @@ def _refuse_more_than_memory(config: RunConfig, data: DataSet, size: int) -> Non
     needed = {
         # Their gradients, and the two means that Adam keeps.
         "the prototypes": (4 * numbers, _size_options(config)),
-        "a batch of images": (batch, "--optimisation.batch_size or --size"),
+        "a batch of images": (batch, "--batch-size or --size"),
     }
     for tensors, (floats, options) in needed.items():
         if 4 * floats > memory:
@@ -277,7 +281,7 @@ def _size_options(config: RunConfig) -> str:
     """The member's own options that decide how much its prototypes take."""
     names = [field.name for field in fields(config.settings.architecture)]
     return " or ".join(
-        f"--architecture.{name}" for name in names if name in ("dim", "depth") or name.startswith("prototypes")
+        option_of(f"architecture.{name}") for name in names if name in ("dim", "depth") or name.startswith("prototypes")
     )
 
 
@@ -341,30 +345,31 @@ def _finish(fitting: Fitting, config: RunConfig, data: DataSet, device: torch.de
         before.rebuild(config.settings.architecture)
     before.load_state_dict(read_state(run.learnt), strict=False)
 
-    features = material.features
-
-    def judged(which: PixPNet, entries: tuple[Entry, ...], task: str) -> Judgement:
-        telling = partial(watcher.busy, task)
+    def judged(entries: tuple[Entry, ...], task: str) -> Evaluated:
+        telling, features = partial(watcher.busy, task), material.features
         if features is None:
             batches = plain_loader(data, entries, model.preprocessing, material.loading)
-            return judge(which.to(device), model.num_classes, batches, device, telling, decision=which.head)
-        freeze(which.backbone, config, model.preprocessing.size)
+            return evaluate_both(model.to(device), before.to(device), batches, device, telling)
+        freeze(model.backbone, config, model.preprocessing.size)
         features.compute([ViewOf(entry) for entry in entries], device, telling)
         kept = plain_feature_loader(features, entries, material.loading.batch_size)
-        return judge(which.to(device).behind_stem, model.num_classes, kept, device, telling, decision=which.head)
+        return evaluate_both(model.to(device), before.to(device), kept, device, telling, model.behind_stem)
 
-    test = test_before = None
+    answers: list[AnswerLine] = []
+    test = None
     if config.judge_on_test and len(data.test):
         entries = data.test.open(run.recorder(), f"final evaluation of the model of epoch {chosen.epoch}")
-        test = judged(model, entries, "test")
-        test_before = judged(before, entries, "test, as it was before replacement")
+        test = judged(entries, "final evaluation, test")
+        answers += answer_lines("test", entries, test.logits, model.class_names)
+    validation = judged(data.val, "final evaluation, validation")
+    run.write_answers([*answers, *answer_lines("val", data.val, validation.logits, model.class_names)])
     return Metrics(
         chosen_epoch=chosen.epoch,
         epochs=len(fitting.lines),
-        validation=judged(model, data.val, "validation"),
-        validation_before=judged(before, data.val, "validation, as it was before replacement"),
-        test=test,
-        test_before=test_before,
+        validation=validation.after,
+        validation_before=validation.before,
+        test=None if test is None else test.after,
+        test_before=None if test is None else test.before,
         mean_field=model.mean_field,
         largest_field=max(field.max_fraction for field in model.fields),
         prototypes=model.num_prototypes,
@@ -380,7 +385,11 @@ def _trainer(options: TrainerOptions, out: Path, fitting: Fitting) -> pl.Trainer
     devices = int(options.devices) if options.devices.lstrip("-").isdigit() else options.devices
     cores = max(_FEW_CORES, os.cpu_count() or 1)
     if isinstance(devices, int) and devices > cores and (options.accelerator == "cpu" or not _has_accelerator()):
-        raise RunError(f"--trainer.devices {devices} processes on a machine with {cores} cores: choose at most {cores}")
+        raise RunError(
+            f"--num-devices {devices}: so many processes on a machine with {cores} cores: choose at most {cores}"
+        )
+    if isinstance(devices, int) and devices > 0:
+        refuse_other_count(devices * options.num_nodes)
     logger: list[Logger] = []
     if find_spec("tensorboard") is not None:
         logger.append(TensorBoardLogger(out, name="", version="tensorboard"))
@@ -404,8 +413,8 @@ def _trainer(options: TrainerOptions, out: Path, fitting: Fitting) -> pl.Trainer
             )
     except (MisconfigurationException, TypeError, ValueError, RuntimeError) as error:
         raise RunError(
-            f"this machine cannot do --trainer.accelerator {options.accelerator} --trainer.devices {options.devices} "
-            f"--trainer.precision {options.precision}: {error}"
+            f"this machine cannot do --device {options.accelerator} --num-devices {options.devices} "
+            f"--precision {options.precision}: {error}"
         ) from error
 
 

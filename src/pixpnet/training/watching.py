@@ -4,6 +4,7 @@ from typing import Protocol, runtime_checkable
 
 from pixpnet.fields.probe import Verification
 from pixpnet.training.run import LogLine
+from pixpnet.training.workload import Workload
 
 
 @runtime_checkable
@@ -12,6 +13,9 @@ class Watcher(Protocol):
 
     def fields_verified(self, backbone: str, verification: Verification) -> None:
         """The fields of a backbone that is not among the tested ones were compared with the real network."""
+
+    def planned(self, work: Workload) -> None:
+        """How much there is to do in the whole run; comes before it begins."""
 
     def begins(self, epochs: int, done: int, steps: int) -> None:
         """Training begins, or goes on after some epochs; an epoch has so many steps."""
@@ -30,6 +34,9 @@ class Nobody:
     """Watches nothing."""
 
     def fields_verified(self, backbone: str, verification: Verification) -> None:
+        """See `Watcher`."""
+
+    def planned(self, work: Workload) -> None:
         """See `Watcher`."""
 
     def begins(self, epochs: int, done: int, steps: int) -> None:

@@ -23,6 +23,8 @@ from pixpnet.views.words import CLAIM, SEES_EVERYTHING, deviation, percent
 _MANY_PROTOTYPES = 400
 _FEW_CLASSES = 30  # more do not fit into a table that a person reads
 _OPEN_CLASSES = 20
+# Of the wrong answers, how many are listed one by one.
+_MISTAKES = 20
 
 
 def explanation_page(explanations: Sequence[Explanation]) -> str:
@@ -87,7 +89,8 @@ def report_page(report: Report) -> str:
             "classes": [(name, prototype_blocks(model, stock, label)) for label, name in enumerate(model.class_names)],
             "classes_open": model.num_classes <= _OPEN_CLASSES,
             "few_classes": model.num_classes <= _FEW_CLASSES,
-            "confused": () if report.judgement is None else taken_for(report.judgement, model.class_names),
+            "confused": taken_for(report.judgement, model.class_names),
+            "mistakes": None if report.mistakes is None else report.mistakes[:_MISTAKES],
         },
     )
 

@@ -12,6 +12,7 @@ from pixpnet.explanation.text import share_of
 from pixpnet.fields import Field
 from pixpnet.model import Grid, PixPNet, picture_name
 from pixpnet.training import Judgement, Metrics, OpeningLine
+from pixpnet.training.answers import AnswerLine
 from pixpnet.views.pictures import image_pixels, training_pixels
 from pixpnet.views.prototypes import grid_names
 from pixpnet.views.stock import Mark, Picture, Shot, Stock
@@ -35,8 +36,10 @@ class Report:
         model: of the run.
         metrics: how it was judged when its training ended.
         openings: of the test split.
-        split: whose confusion is shown and examples are from, for people.
-        judgement: on that split; None where it is not known.
+        split: where examples are from, for people.
+        judged_split: whose confusion is shown, for people: test where the run was judged on it.
+        judgement: on that split.
+        mistakes: the wrong answers there, the surest first; None where the run did not keep its answers.
         examples: explained, best with proofs.
         notes: what the reader must know about this report, such as that the data were not at hand.
         config: text of `config.yaml`.
@@ -48,7 +51,9 @@ class Report:
     metrics: Metrics
     openings: tuple[OpeningLine, ...]
     split: str
-    judgement: Judgement | None
+    judged_split: str
+    judgement: Judgement
+    mistakes: tuple[AnswerLine, ...] | None
     examples: tuple[Example, ...]
     notes: tuple[str, ...]
     config: str

@@ -58,7 +58,7 @@ def audit(
         model: of the run, in eval mode (`PixPNet.load`).
         data: its data set (`pixpnet.training.open_data_of`), whose test split stays closed; None where it is not at
             hand, and then some claims are not checked.
-        threshold: what the mean field may be at most, as a share of the image.
+        threshold: what the mean field, and the mean region that wins, may be at most, as a share of the image.
         tolerance: the largest difference between a component of a prototype and of its patch.
         pixels: how many are probed.
         seed: of these and of random images.
@@ -80,7 +80,9 @@ def audit(
 
     return Audit(
         grounding=check_grounding(model, data, tolerance, told("going back to the patches")),
-        localisation=check_localisation(model, threshold, pixels, seed, told("probing pixels")),
+        localisation=check_localisation(
+            model, data, threshold, pixels, seed, told("probing pixels"), told("looking where cells win")
+        ),
         reasoning=check_reasoning(model, seed),
         conduct=check_conduct(Run(Path(run)), data),
     )

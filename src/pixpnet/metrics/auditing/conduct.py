@@ -67,6 +67,9 @@ def _validation(metrics: Metrics | None, data: DataSet | None) -> tuple[Finding,
     said = f"epoch {metrics.chosen_epoch} of {metrics.epochs}, {KEPT_EPOCH}; {images} validation images"
     if data is None:
         return Finding(claim, "not checked", f"{said}, says metrics.json; the data set is not at hand"), images
+    if len(data.val) != images and data.changes.missing:
+        gone = f"{len(data.changes.missing)} images that the run had are gone"
+        return Finding(claim, "not checked", f"{said}, says metrics.json; {gone}, {len(data.val)} are left"), images
     if len(data.val) != images:
         return found(claim, False, f"{said}, says metrics.json, but the data set has {len(data.val)}"), images
     # By pixels, because a copy has another name; drawn images have a name only.

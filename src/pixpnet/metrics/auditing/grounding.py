@@ -10,9 +10,10 @@ told apart from its patches by about 1e-3, and says so here.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
+from types import MappingProxyType
 
 import torch
 from torch import Tensor
@@ -82,12 +83,16 @@ def check_grounding(
             for claim in (_FROM_TRAINING, "every prototype is its patch")
         ]
         return Grounding(count, 0, None, tolerance, tuple(sorted(regions)), tuple(findings))
-    strangers = _strangers(model, model.origins, data)
-    findings.append(_finding(_FROM_TRAINING, strangers, count, _in(data)))
-    known = [origin for origin in model.origins if origin.prototype not in strangers]
+    gone = _gone(model.origins, data)
+    here = [origin for origin in model.origins if origin.prototype not in gone]
+    strangers = _strangers(model, here, data)
+    findings.append(_finding(_FROM_TRAINING, strangers, count, _in(data), gone))
+    known = [origin for origin in here if origin.prototype not in strangers]
     compared = _compare(model, data, known, progress)
     moved = dict.fromkeys(compared.misplaced, "lies elsewhere in its file")
-    findings.append(_finding("every region lies where it says in the image file", moved, count, "by the same crop"))
+    findings.append(
+        _finding("every region lies where it says in the image file", moved, count, "by the same crop", gone)
+    )
     # `not <=`: a component that is no number is no patch.
     far = {number: f"differs by {by:.2g}" for number, by in compared.differences.items() if not by <= tolerance}
     far |= dict.fromkeys(compared.outside, "has no such cell")
@@ -95,12 +100,19 @@ def check_grounding(
     largest = max(filter(isfinite, compared.differences.values()), default=None)
     said = "none compared" if largest is None else f"largest difference of a component {largest:.2g}"
     evidence = f"embedded again from {compared.images} training images: {said}, up to {tolerance:g} counts as the same"
-    findings.append(_finding("every prototype is its patch", far, count, evidence))
+    findings.append(_finding("every prototype is its patch", far, count, evidence, gone))
     failed = {*regions, *strangers, *moved, *far}
     return Grounding(count, len(compared.differences), largest, tolerance, tuple(sorted(failed)), tuple(findings))
 
 
-def _finding(claim: str, wrong: dict[int, str], count: int, evidence: str) -> Finding:
+def _finding(
+    claim: str, wrong: dict[int, str], count: int, evidence: str, gone: Mapping[int, str] = MappingProxyType({})
+) -> Finding:
+    """A claim about every prototype; it is not checked where images are gone and nothing else is wrong."""
+    if gone and not wrong:
+        named = ", ".join([*dict.fromkeys(gone.values())][:_NAMED])
+        rest = f"; the other {count - len(gone)} of {count}: {evidence}" if len(gone) < count else ""
+        return Finding(claim, "not checked", f"the images of {len(gone)} of {count} prototypes are gone: {named}{rest}")
     if not wrong:
         return found(claim, True, f"{count} of {count}; {evidence}")
     named = ", ".join(f"prototype {number} {what}" for number, what in sorted(wrong.items())[:_NAMED])
@@ -124,6 +136,15 @@ def _wrong_regions(model: PixPNet, origins: Sequence[Origin]) -> dict[int, str]:
         elif set(origin.boxes) != set(grid.comparison.region((origin.row, origin.col), fields[grid.number])):
             wrong[origin.prototype] = "claims other pixels than its cell sees"
     return wrong
+
+
+def _gone(origins: Sequence[Origin], data: DataSet) -> dict[int, str]:
+    """Prototypes whose image the run learnt from and the data set no longer has, or not with the same pixels."""
+    missing = dict.fromkeys(data.changes.missing, "no longer there")
+    missing |= dict.fromkeys(data.changes.altered, "has other pixels now")
+    return {
+        origin.prototype: f"{origin.image} ({missing[origin.image]})" for origin in origins if origin.image in missing
+    }
 
 
 def _strangers(model: PixPNet, origins: Sequence[Origin], data: DataSet) -> dict[int, str]:

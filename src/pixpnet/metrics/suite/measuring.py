@@ -41,7 +41,7 @@ from pixpnet.metrics.suite.record import (
 )
 from pixpnet.model import PixPNet
 from pixpnet.records import from_plain, to_plain
-from pixpnet.training import Judgement, Metrics, Run, judge, open_data_of
+from pixpnet.training import Judgement, Metrics, Run, judge
 from pixpnet.whole_file import written_whole
 
 # Told what is being done, how much of it, of how much.
@@ -96,6 +96,7 @@ def measure(
     out: Path | None = None,
     device: torch.device | str = "cpu",
     own_code: bool = False,
+    moved_to: str | None = None,
     watching: Watching | None = None,
 ) -> MeasuredFolder:
     """Makes the paper's Table 2 for a run; a second call goes on where the first was stopped.
@@ -106,6 +107,7 @@ def measure(
         out: where results are kept; `measure` in the run's folder by default.
         device: where to compute.
         own_code: the backbone may be a person's own, which is imported and called; only for runs that you trust.
+        moved_to: where the run's data set is now (`folder:PATH`), if it is not where it was.
         watching: told what is being done, how much of it is done, of how much.
 
     Raises:
@@ -115,10 +117,8 @@ def measure(
     found, watching = Run(Path(run)), watching or _nobody
     if not found.finished:
         raise ValueError(f"{run} is not finished, so its model is not fixed: pixpnet train --resume {run}")
-    model = PixPNet.load(found.path, own_code=own_code).to(device)
-    data = open_data_of(found, partial(watching, "looking at the images"))
-    if data.class_names != model.class_names:
-        raise ValueError(f"{found.config.data} has other classes than the model: was it changed?")
+    model = found.model(own_code).to(device)
+    data = found.data(partial(watching, "looking at the images"), moved_to)
     entries = _entries(found, data, settings)
     folder = found.path / "measure" if out is None else out
     with Kept(folder, _about(found, data, settings)) as kept:

@@ -1,0 +1,127 @@
+"""A search for the cut in words: its table, what the figures are worth, and the advice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pixpnet.commands.calling import command
+from pixpnet.commands.table import aligned
+from pixpnet.config import is_own_code
+from pixpnet.messages import first_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from pixpnet.goldilocks import Candidate, Finished, SearchResult, Survey
+    from pixpnet.goldilocks.result import Judged
+
+_SHOWN_ERRORS = 200
+_NAMED = 5
+# What the accuracy of each method is, because all three are called that.
+_MEANINGS = {
+    "probe": "Accuracy: of a linear probe, a linear classifier on the averaged features of the untouched network at "
+    "that layer. It is for comparing cuts; a prototype network trained there reaches another one (--method pixpnet).",
+    "finetune": "Accuracy: of the network up to that layer with a linear classifier, trained together (the paper's "
+    "way). It is for comparing cuts; a prototype network trained there reaches another one (--method pixpnet).",
+    "pixpnet": "Accuracy: of a prototype network that was trained at that cut, after replacement.",
+}
+
+
+def line_of(candidate: Candidate, found: Finished) -> str:
+    """A finished candidate in one line."""
+    said = f"{candidate.name}: mean field {candidate.mean_field:.1%}"
+    if found.accuracy is None:
+        return f"{said}, failed: {_short(found.error or '')}"
+    return f"{said}, validation accuracy {found.accuracy:.1%} ({found.images} images), {found.seconds:.1f} s"
+
+
+def result_text(result: SearchResult, folder: Path, wanted: str = "the search") -> str:
+    """The front and the rest as a table for people, what its figures are worth, and the advice.
+
+    Args:
+        result: of the search.
+        folder: where it is kept.
+        wanted: who wants a field of that size.
+    """
+    rows = [("", "cut", "mean field", "accuracy", "95 % interval", "seconds")]
+    for cut in result.judged:
+        if cut.accuracy is None or cut.interval is None:
+            continue
+        interval = f"{cut.interval.low:.1%} to {cut.interval.high:.1%}"
+        mark = "front" if cut.on_front else ""
+        rows.append((mark, cut.name, f"{cut.mean_field:.1%}", f"{cut.accuracy:.1%}", interval, f"{cut.seconds:.1f}"))
+    how = result.settings
+    lines = [
+        f"{how.method} on {how.data}, {how.size} x {how.size} pixels, validation split; the test split stayed closed"
+    ]
+    lines += ["", *aligned(rows), "", _MEANINGS[how.method], *told_apart(result.judged), ""]
+    for cut in result.judged:
+        if cut.error is not None:
+            lines.append(f"failed: {cut.name}: {_short(cut.error)} (--retry-failed tries again)")
+    lines += [f"no result yet: {name}" for name in result.waiting]
+    lines += [f"design: {design}" for design in result.designs]
+    if result.left_out:
+        lines.append(f"{len(result.left_out)} layers cannot be cut at; front.json and --fields-only say why")
+    for each in result.agreements:
+        ties = f", {each.ties} and {each.other_ties} tied pairs" if each.ties or each.other_ties else ", no ties"
+        tau = "is undefined (a method tells no two cuts apart)" if each.tau is None else f"{each.tau:.2f}"
+        p_value = "" if each.p_value is None else f", p = {each.p_value:.2g}"
+        lines.append(f"Kendall's tau of {each.method} with {each.other}: {tau} ({each.cuts} cuts{ties}{p_value})")
+    lines.append(result.advice)
+    lines.append(f"A field of {result.want:.1%} is wanted by {wanted}.")
+    if result.recommended is not None:
+        best = next(cut for cut in result.judged if cut.name == result.recommended)
+        allowed = ["--trust-code"] if is_own_code(best.backbone) else []
+        again = command("train", "--config", folder / "train.yaml", *allowed, "--out", "RUN")
+        lines.append(f"train it: {again}")
+    return "\n".join(lines) + "\n"
+
+
+def told_apart(judged: Sequence[Judged]) -> list[str]:
+    """Whether so few images can tell the most accurate cut from the others; nothing for a single cut."""
+    done = [
+        (cut, cut.accuracy, cut.interval) for cut in judged if cut.accuracy is not None and cut.interval is not None
+    ]
+    if len(done) < 2:
+        return []
+    best, _, interval = max(done, key=lambda cut: cut[1])
+    close = [cut.name for cut, _, other in done if cut is not best and other.high >= interval.low]
+    half = 100 * (interval.high - interval.low) / 2
+    said = f"{best.images} validation images: an accuracy is known to about ±{half:.0f} points. "
+    if not close:
+        return [f"{said}They tell the most accurate cut, {best.name}, from all others."]
+    return [
+        f"{said}They cannot tell the most accurate cut, {best.name}, from {len(close)} of the other {len(done) - 1} "
+        f"(intervals overlap): {', '.join(close[:_NAMED])}{' ...' if len(close) > _NAMED else ''}. Between those, "
+        "take the smaller field."
+    ]
+
+
+def fields_text(found: Survey, zone: tuple[float, float]) -> str:
+    """The table of all fields."""
+    rows = [("cut", "output", "mean field", "over neurons", "in the zone")]
+    rows += [
+        (
+            cut.name,
+            " x ".join(map(str, cut.shape)),
+            f"{cut.mean_field:.2%}",
+            f"{cut.mean_field_neurons:.2%}",
+            "yes" if zone[0] <= cut.mean_field <= zone[1] else "",
+        )
+        for cut in found.candidates
+    ]
+    lines = [*aligned(rows), ""]
+    lines += [f"design: {design}" for design in found.designs]
+    lines += [f"left out: {each.backbone} @ {each.at}: {each.reason}" for each in found.left_out]
+    inside = sum(row[-1] == "yes" for row in rows)
+    networks = len({cut.backbone for cut in found.candidates})
+    lines.append(
+        f"{len(found.candidates)} cuts of {networks} networks at {found.size} x {found.size} pixels, {inside} of them "
+        f"in the zone {zone[0]:g} to {zone[1]:g}. Mean field: over cells, channels united"
+    )
+    return "\n".join(lines) + "\n"
+
+
+def _short(text: str) -> str:
+    return first_line(text)[:_SHOWN_ERRORS]

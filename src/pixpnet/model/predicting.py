@@ -1,0 +1,93 @@
+"""Answers for picture files: in the order of the files, in batches, and in the memory of one batch."""
+
+import os
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from pixpnet.data import ImageError, Sample, preprocess, read_sample
+from pixpnet.model.network import PixPNet
+
+BATCH_SIZE = 32
+_MOST_READERS = 8
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model takes a picture for.
+
+    Attributes:
+        path: of the picture.
+        logits: of every class.
+        probabilities: softmax of the logits, which is not calibrated.
+        ranking: labels, the most probable first.
+    """
+
+    path: Path
+    logits: Float[Tensor, " classes"]
+    probabilities: Float[Tensor, " classes"]
+    ranking: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A picture that cannot be read, and why."""
+
+    path: Path
+    reason: str
+
+
+def predict_files(
+    model: PixPNet, paths: Iterable[Path], batch_size: int = BATCH_SIZE
+) -> Iterator[Prediction | Unreadable]:
+    """Yields an answer for each file, with one forward pass for each batch; no more than one batch is in memory.
+
+    Args:
+        model: in eval mode.
+        paths: of pictures.
+        batch_size: how many pictures are read and answered at a time.
+
+    Raises:
+        ValueError: if the model is in training mode, or the batch size is not positive.
+    """
+    if model.training:
+        raise ValueError("the model is in training mode, in which a picture's answer depends on others: model.eval()")
+    if batch_size < 1:
+        raise ValueError(f"a batch has at least 1 picture, got {batch_size}: --batch-size 1")
+    rest = iter(paths)
+    # Decoding leaves the interpreter lock, so threads are enough.
+    with ThreadPoolExecutor(max_workers=min(batch_size, _MOST_READERS, os.cpu_count() or 1)) as pool:
+        while some := tuple(islice(rest, batch_size)):
+            yield from _answers(model, some, tuple(pool.map(lambda path: _read(model, path), some)))
+
+
+def _answers(
+    model: PixPNet, paths: tuple[Path, ...], samples: tuple[Sample | str, ...]
+) -> Iterator[Prediction | Unreadable]:
+    images = [sample.image.as_subclass(Tensor) for sample in samples if isinstance(sample, Sample)]
+    if images:
+        with torch.no_grad():
+            logits = model(torch.stack(images).to(model.device, model.dtype)).logits.float().cpu()
+        probabilities = logits.softmax(dim=1)
+        order = logits.argsort(dim=1, descending=True, stable=True).tolist()
+    row = 0
+    for path, sample in zip(paths, samples, strict=True):
+        if isinstance(sample, Sample):
+            yield Prediction(path, logits[row], probabilities[row], tuple(order[row]))
+            row += 1
+        else:
+            yield Unreadable(path, sample)
+
+
+def _read(model: PixPNet, path: Path) -> Sample | str:
+    """The picture as the network sees it, or why it cannot be read."""
+    try:
+        return preprocess(read_sample(path), model.preprocessing)
+    except (ImageError, OSError) as error:
+        return str(error)

@@ -1,0 +1,83 @@
+"""The judgement at the end of a run: the kept model, and the same as it was before its prototypes were replaced.
+
+The two differ in prototypes and head alone, so each image is embedded once for both.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from math import inf, isnan
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from pixpnet.data.scan import Progress
+from pixpnet.model import BehindStem, PixPNet
+from pixpnet.model.modes import evaluating
+from pixpnet.training.judging import Judgement, ReadingCounts, batch_count, judgement
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """How a model did on some images.
+
+    Attributes:
+        after: the model itself.
+        before: as it was before its prototypes were replaced.
+        logits: of the model, for every image in its order.
+    """
+
+    after: Judgement
+    before: Judgement
+    logits: Float[Tensor, "images classes"]
+
+
+def evaluate_both(
+    model: PixPNet,
+    before: PixPNet,
+    batches: Iterable[Any],
+    device: torch.device | str = "cpu",
+    progress: Progress | None = None,
+    entrance: BehindStem | None = None,
+) -> Evaluated:
+    """Judges two models that differ in nothing but prototypes and head, with one pass through the backbone.
+
+    Args:
+        model: that is kept.
+        before: the same with other prototypes and another head.
+        batches: un-augmented images with labels, or what a frozen stem made of them.
+        device: where the models are.
+        progress: told how many batches are done.
+        entrance: `model.behind_stem`, where batches hold what the stem made of images.
+    """
+    embed = model.embed if entrance is None else entrance.embed
+    logits: tuple[list[Tensor], list[Tensor]] = [], []
+    labels: list[Tensor] = []
+    readings = tuple(ReadingCounts(network.head) for network in (model, before))
+    total = batch_count(batches)
+    with evaluating(model), evaluating(before):
+        for done, batch in enumerate(batches, start=1):
+            batch = batch.to(device)
+            embeddings = embed(batch.images)
+            for held, counted, network in zip(logits, readings, (model, before), strict=True):
+                output = network.compare(embeddings)
+                counted.update(output.matches.scores, output.logits, batch.labels)
+                held.append(output.logits.float().cpu())
+            labels.append(batch.labels.cpu())
+            if progress is not None:
+                progress(done, total)
+    truth = torch.cat(labels)
+    after, earlier = (torch.cat(held) for held in logits)
+    kept, replaced = readings
+    return Evaluated(_judgement(after, truth, kept), _judgement(earlier, truth, replaced), after)
+
+
+def _judgement(logits: Float[Tensor, "images classes"], labels: Tensor, readings: ReadingCounts) -> Judgement:
+    classes = logits.shape[1]
+    pairs = classes * labels + logits.argmax(dim=1)
+    confusion = pairs.bincount(minlength=classes * classes).view(classes, classes).tolist()
+    loss = float(F.cross_entropy(logits, labels))
+    found = judgement(confusion, inf if isnan(loss) else loss)
+    return replace(found, readings=readings.compute(found.images))

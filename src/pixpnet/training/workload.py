@@ -1,0 +1,101 @@
+"""How much of a run is done: everything it does is counted, in forward passes of one batch, not its steps alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from pixpnet.training.stages import Epoch
+
+# A step goes forward and backward through the network, which costs about three times as much as forward.
+STEP_COST = 3.0
+# Two pictures of a prototype are cut out and written, which is far less than a batch.
+_PICTURE_COST = 0.1
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What there is to do in a run.
+
+    Attributes:
+        epochs: of each epoch, with its validation and replacement.
+        ending: what comes behind the last one: pictures, and the final evaluation.
+    """
+
+    epochs: tuple[float, ...]
+    ending: float
+
+    @property
+    def total(self) -> float:
+        """Of the whole run."""
+        return sum(self.epochs) + self.ending
+
+
+def workload(
+    plan: Sequence[Epoch], steps: int, images: tuple[int, int, int], batch_size: int, prototypes: int
+) -> Workload:
+    """Counts what a plan asks for.
+
+    Args:
+        plan: all epochs.
+        steps: of the optimizer in each.
+        images: how many there are to learn from, to choose by and to be judged by.
+        batch_size: images in a forward pass.
+        prototypes: how many.
+    """
+    train, val, test = (ceil(count / batch_size) for count in images)
+
+    def cost(epoch: Epoch) -> float:
+        changes = bool(epoch.stage.at_end) and epoch.is_last
+        validations = (1 + changes) if epoch.stage.validated else 0
+        return STEP_COST * steps + val * validations + (train if changes else 0)
+
+    return Workload(tuple(map(cost, plan)), val + test + _PICTURE_COST * prototypes)
+
+
+class RunProgress:
+    """Which share of a run is done, from what a `Watcher` is told. It never falls, and is 1 at the very end only."""
+
+    def __init__(self) -> None:
+        self._work = Workload((1.0,), 0.0)
+        self._epochs = 0
+        self._steps = 0
+        self._tasks: dict[str, float] = {}
+        self._share = 0.0
+
+    def planned(self, work: Workload) -> None:
+        """What there is to do."""
+        self._work = work
+
+    def begins(self, done: int) -> None:
+        """So many epochs were done before."""
+        self._epochs = done
+        self._count()
+
+    def stepped(self) -> None:
+        """A step was taken."""
+        self._steps += 1
+        self._count()
+
+    def busy(self, task: str, done: int, total: int) -> None:
+        """So many of so many parts of something else are done."""
+        ending = self._epochs >= len(self._work.epochs)
+        # Pictures are counted one by one, everything else in batches.
+        self._tasks[task] = done * (_PICTURE_COST if ending and "picture" in task else 1.0)
+        self._count()
+
+    def epoch_ended(self, epoch: int) -> None:
+        """An epoch, counted from 1, came to its end."""
+        self._epochs, self._steps = epoch, 0
+        self._tasks.clear()
+        self._count()
+
+    @property
+    def share(self) -> float:
+        """Of the whole run, 0-1."""
+        return self._share
+
+    def _count(self) -> None:
+        work, number = self._work, self._epochs
+        here = work.epochs[number] if number < len(work.epochs) else work.ending
+        done = min(here, STEP_COST * self._steps + sum(self._tasks.values()))
+        self._share = max(self._share, (sum(work.epochs[:number]) + done) / max(work.total, 1e-9))

@@ -1,0 +1,204 @@
+"""The report of a run, from its folder to one page that opens from disk: a library call, which prints nothing."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from platform import python_version
+from typing import Literal
+
+import torch
+
+from pixpnet.data import DataError, DataSet, Entry, ImageError, Loading, Sample, plain_loader, preprocess
+from pixpnet.explanation import explain, prove
+from pixpnet.explanation.explaining import as_the_network_sees
+from pixpnet.model import PixPNet
+from pixpnet.records import from_plain
+from pixpnet.training import Metrics, Run
+from pixpnet.training.answers import AnswerLine, confusion_of
+from pixpnet.training.judging import Judgement, judgement
+from pixpnet.views.page import report_page
+from pixpnet.views.report import Example, Report, Tested, tested
+from pixpnet.whole_file import written_whole
+
+# Told what is being done, how much of it, of how much.
+Watching = Callable[[str, int, int], None]
+_BATCH = 64
+
+
+@dataclass(frozen=True)
+class ReportPage:
+    """A report.
+
+    Attributes:
+        html: the page, which needs no other file.
+        notes: what its reader must know, such as that the images have changed; they are on the page too.
+        tested: what the proofs of its examples found, for the exact field and for upsampling.
+        missing: the one of them that says why no examples could be drawn; None where they could.
+    """
+
+    html: str
+    notes: tuple[str, ...]
+    tested: tuple[Tested, ...]
+    missing: str | None
+
+    def write(self, path: Path | str) -> int:
+        """Writes the page whole or not at all, and gives its size in bytes."""
+        path = Path(path)
+        # A file's name may hold bytes that are no text.
+        content = self.html.encode("utf-8", errors="replace")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with written_whole(path) as temporary:
+            temporary.write_bytes(content)
+        return len(content)
+
+
+def report(
+    run: Path | str,
+    *,
+    images: Sequence[Path] = (),
+    split: Literal["val", "test"] = "val",
+    examples: int = 4,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+    own_code: bool = False,
+    moved_to: str | None = None,
+    watching: Watching | None = None,
+) -> ReportPage:
+    """Makes one page about a run: accuracy, prototypes, mistakes, and explained examples with proofs.
+
+    Confusion, class accuracies and mistakes are those of the test split where the run was judged on it, from what the
+    run kept of that; nothing is opened for them.
+
+    Args:
+        run: the folder of a finished run.
+        images: to explain; where there are none, examples are drawn from the split.
+        split: where examples are drawn from; test is recorded as an opening.
+        examples: right answers to explain, and wrong ones.
+        seed: of the drawing.
+        device: where to compute.
+        own_code: whether a backbone that is code of its own may be called.
+        moved_to: where the run's data set is now (`folder:PATH`), if it is not where it was.
+        watching: told what is being done, how much of it is done, of how much.
+
+    Raises:
+        RunError: if the run is not finished, or its data set has other classes.
+        ValueError: if a picture cannot be read.
+
+    Example:
+        >>> report("runs/birds").write("birds.html")  # doctest: +SKIP
+    """
+    found, told = Run(Path(run)), watching or _nobody
+    metrics = from_plain(Metrics, found.read_metrics(), str(found.path / "metrics.json"))
+    model = found.model(own_code).to(device)
+    notes: list[str] = []
+    missing: str | None = None
+    chosen: list[tuple[Sample, str | None]] = [(sample, None) for sample in _read(images, model)]
+    if examples and not chosen:
+        data = _open(found, moved_to, told)
+        if isinstance(data, str):
+            missing = data
+            notes.append(missing)
+        else:
+            changes = data.changes.sentences
+            notes += [f"The data set has changed since the run began: {sentence}" for sentence in changes]
+            entries = data.val if split == "val" else data.test.open(found.recorder(), "pixpnet report --split test")
+            chosen = _draw(model, data, entries, examples, seed, told)
+    shown = explained(model, chosen, seed, told)
+    judged_split, judged, mistakes = _judged(found, metrics, model.class_names)
+    kind, _, folder = found.config.data.partition(":")
+    page = report_page(
+        Report(
+            title=f"{Path(folder).name or kind}, {_backbone(model)}",
+            model=model,
+            metrics=metrics,
+            openings=found.read_openings(),
+            split="validation" if split == "val" else "test",
+            judged_split=judged_split,
+            judgement=judged,
+            mistakes=mistakes,
+            examples=shown,
+            notes=tuple(notes),
+            config=(found.path / "config.yaml").read_text(encoding="utf-8"),
+            versions={"pixpnet": version("pixpnet"), "torch": version("torch"), "Python": python_version()},
+        )
+    )
+    return ReportPage(page, tuple(notes), tested(shown), missing)
+
+
+def _judged(run: Run, metrics: Metrics, names: tuple[str, ...]) -> tuple[str, Judgement, tuple[AnswerLine, ...] | None]:
+    """The split whose confusion is shown, how the model did there, and its mistakes, where the run kept them."""
+    split, judged = ("validation", metrics.validation) if metrics.test is None else ("test", metrics.test)
+    kept = run.read_answers()
+    if kept is None:
+        return split, judged, None
+    lines = [line for line in kept if line.split == ("val" if split == "validation" else "test")]
+    mistakes = sorted((line for line in lines if line.answer != line.truth), key=lambda line: -line.lead)
+    return split, judgement(confusion_of(lines, names), judged.loss), tuple(mistakes)
+
+
+def _read(images: Sequence[Path], model: PixPNet) -> list[Sample]:
+    samples = []
+    for path in images:
+        try:
+            samples.append(as_the_network_sees(model, path))
+        except (ImageError, OSError) as error:
+            raise ValueError(f"{path}: {error}") from error
+    return samples
+
+
+def _open(run: Run, moved_to: str | None, told: Watching) -> DataSet | str:
+    """The run's data set, or the note that it is not at hand."""
+    try:
+        return run.data(partial(told, "looking at the images"), moved_to)
+    except (DataError, OSError) as error:
+        return f"The data set {run.config.data} is not at hand, so no examples could be drawn from it: {error}"
+
+
+def _draw(
+    model: PixPNet, data: DataSet, entries: tuple[Entry, ...], count: int, seed: int, told: Watching
+) -> list[tuple[Sample, str | None]]:
+    """As many right and wrong answers as were asked for, or as there are, in an order that the seed decides."""
+    order = list(entries)
+    random.Random(seed).shuffle(order)  # noqa: S311  no secrets here
+    right: list[Entry] = []
+    wrong: list[Entry] = []
+    batches = plain_loader(data, order, model.preprocessing, Loading(_BATCH, 0))
+    with torch.no_grad():
+        for number, batch in enumerate(batches):
+            answers = model(batch.images.to(model.device)).logits.argmax(dim=1).tolist()
+            for entry, answer in zip(order[number * _BATCH :], answers, strict=False):
+                (right if answer == entry.label else wrong).append(entry)
+            told("looking for examples", number + 1, len(batches))
+            if len(right) >= count and len(wrong) >= count:
+                break
+    drawn = [*right[:count], *wrong[:count]]
+    return [(preprocess(data.reader(entry), model.preprocessing), data.class_names[entry.label]) for entry in drawn]
+
+
+def explained(
+    model: PixPNet, chosen: Sequence[tuple[Sample, str | None]], seed: int, told: Watching
+) -> tuple[Example, ...]:
+    """Explains and proves samples, each with the name of its true class where that is known."""
+    examples = []
+    for number, (sample, truth) in enumerate(chosen):
+
+        def part(done: int, of: int, number: int = number) -> None:
+            told("explaining and proving", number * of + done, len(chosen) * of)
+
+        # Beside a wrong answer stands the right one, which need not be the runner-up.
+        explanation = explain(model, sample, classes=() if truth is None else (truth,))
+        explanation = prove(model, sample, explanation, seed=seed, progress=part)
+        examples.append(Example(explanation, truth))
+    return tuple(examples)
+
+
+def _backbone(model: PixPNet) -> str:
+    at = model.backbone.cut
+    return f"{model.backbone_name} cut at {at}" if at else model.backbone_name
+
+
+def _nobody(task: str, done: int, of: int) -> None:
+    """Nobody watches."""

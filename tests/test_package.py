@@ -1,7 +1,9 @@
 """The public names, and torchvision beside a CPU-only torch."""
 
+import ast
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -56,3 +58,52 @@ def test_the_tree_holds_no_absolute_paths_and_no_addresses() -> None:
             text = path.read_text()
             for banned in ("/home" + "/", "/work" + "/", "/root" + "/", "pypi" + ".org"):
                 assert banned not in text, f"{name} holds {banned}"
+
+
+def test_type_checkers_are_told_the_same_names_as_the_interpreter() -> None:
+    tree = ast.parse(Path(pixpnet.__file__).read_text())
+    told = {
+        alias.asname: node.module
+        for block in tree.body
+        if isinstance(block, ast.If)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert told == pixpnet._HOMES  # type: ignore[attr-defined]
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert pixpnet.__version__ == version("pixpnet")
+
+
+def test_a_users_script_is_typed_without_any(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from pathlib import Path\n"
+        "import pixpnet as px\n"
+        "model = px.create_model('pixpnet', backbone='resnet18', at='layer3', num_classes=12)\n"
+        "predictor = px.Predictor(model)\n"
+        "one = predictor.predict('jay.jpg')\n"
+        "many = predictor.explain(['jay.jpg', Path('wren.jpg')])\n"
+        "reveal_type(model)\nreveal_type(one.class_name)\nreveal_type(many)\n"
+        "reveal_type(px.receptive_fields('vgg16', (3, 224, 224))['maxpool4'].mean_fraction)\n"
+        "reveal_type(px.explain(model, 'jay.jpg').predicted.terms[0].region)\n"
+        "reveal_type(px.__version__)\n"
+        "px.recptive_fields\n"
+    )
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache"), str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[1])
+    revealed = [
+        line.split("Revealed type is ")[1].strip('"') for line in done.stdout.splitlines() if "Revealed" in line
+    ]
+    assert revealed == [
+        "pixpnet.model.network.PixPNet",
+        "str",
+        "list[pixpnet.explanation.record.Explanation]",
+        "float",
+        "tuple[pixpnet.box.Box, ...]",
+        "str",
+    ], done.stdout
+    assert '"recptive_fields"' in done.stdout
+    assert done.stdout.count("error:") == 1, done.stdout

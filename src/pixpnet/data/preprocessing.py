@@ -5,7 +5,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -17,6 +17,9 @@ from pixpnet.data.homography import Matrix
 from pixpnet.data.resample import resampled
 from pixpnet.data.sample import Sample
 from pixpnet.records import ADDED_LATER
+
+if TYPE_CHECKING:
+    from pixpnet.data.pictures import Picture
 
 Channels = tuple[float, float, float]
 
@@ -102,6 +105,17 @@ class Preprocessing:
             paper = Preprocessing()
             return replace(paper, mean=self.mean, std=self.std).scaled_to(self.size)
         return replace(self, frame=frame, shortest_side=None)
+
+    def __call__(self, picture: "Picture") -> Float[Tensor, "3 size size"]:
+        """A picture, wherever it is (file, bytes, PIL image, array, tensor), as a network gets it.
+
+        Raises:
+            ImageError: if it cannot be read.
+            TypeError: if it is no picture.
+        """
+        from pixpnet.data.pictures import as_sample
+
+        return preprocess(as_sample(picture), self).image.as_subclass(Tensor)
 
     def resized(self, source_size: tuple[int, int]) -> tuple[int, int]:
         """Height and width after the first step, rounded as torchvision does.

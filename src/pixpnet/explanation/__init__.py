@@ -1,24 +1,37 @@
 """Why the model answered as it did, and the proof of it."""
 
 from pixpnet.explanation.contrast import Contrast, Pair
-from pixpnet.explanation.explaining import explain
+from pixpnet.explanation.explaining import explain, explain_batch
 from pixpnet.explanation.names import UnknownClass
 from pixpnet.explanation.proving import prove
-from pixpnet.explanation.record import ClassExplanation, Explanation, Polygon, Proof, Sight, Term, Trial
+from pixpnet.explanation.record import (
+    ClassExplanation,
+    Explanation,
+    OtherAnswer,
+    Polygon,
+    Proof,
+    Sight,
+    Term,
+    TreePath,
+    Trial,
+)
 from pixpnet.explanation.size import explanation_size
 
 __all__ = [
     "ClassExplanation",
     "Contrast",
     "Explanation",
+    "OtherAnswer",
     "Pair",
     "Polygon",
     "Proof",
     "Sight",
     "Term",
+    "TreePath",
     "Trial",
     "UnknownClass",
     "explain",
+    "explain_batch",
     "explanation_size",
     "prove",
 ]

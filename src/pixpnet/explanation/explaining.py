@@ -19,6 +19,7 @@ from pixpnet.explanation.record import ClassExplanation, Explanation, Matrix, Ot
 from pixpnet.explanation.size import explanation_size
 from pixpnet.fields import Field
 from pixpnet.model import Grid, PixPNet, picture_name
+from pixpnet.model.network import Output
 from pixpnet.parts import Path as ByPath
 from pixpnet.parts import Route
 from pixpnet.parts.ownership import NOBODY
@@ -54,49 +55,76 @@ def explain(
     >>> len(explanation.predicted.terms), explanation.sight.cells
     (10, (4, 4))
     """
+    (explanation,) = explain_batch(model, [image], classes, top)
+    return explanation
+
+
+def explain_batch(
+    model: PixPNet, images: Sequence[str | Path | Sample], classes: Sequence[str | int] = (), top: int = 10
+) -> tuple[Explanation, ...]:
+    """Like `explain`, for several images in one forward pass.
+
+    Numbers may differ from those of `explain` in their last digits, since a batch is added up in another order.
+
+    Raises:
+        ImageError: if a file cannot be read.
+        UnknownClass: if a class is asked for that the model does not have.
+        ValueError: if the model is in training mode, or an answer is not finite.
+    """
     if isinstance(classes, str):
         raise ValueError(f"classes is a list: classes=[{classes!r}]")
     if top < 1:
         raise ValueError(f"at least one term is listed, got top={top}")
     refuse_training_mode(model)
     asked = [label_of(which, model.class_names) for which in classes]
-    sample = as_the_network_sees(model, image)
-    pixels = sample.image.as_subclass(Tensor)
+    samples = [as_the_network_sees(model, image) for image in images]
+    if not samples:
+        return ()
+    pixels = torch.stack([sample.image.as_subclass(Tensor) for sample in samples])
     with torch.no_grad():
-        output = model(pixels[None].to(model.labels.device))
-        logits = output.logits[0].tolist()
-        if not all(map(math.isfinite, logits)):
-            raise ValueError(f"the model's logits for {sample.id} are not finite: are there such numbers in the image?")
-        order = sorted(range(len(logits)), key=lambda label: -logits[label])
-        labels = [order[0], *(dict.fromkeys(label for label in asked if label != order[0]) or order[1:2])]
-        matches = output.matches
-        answer = _Answer(
-            model,
-            tuple(map(_Seen, model.grids, model.fields_at(sample.size))),
-            matches.scores[0].tolist(),
-            matches.distances[0].tolist(),
-            matches.cells[0].tolist(),
-            model.ownership.mask(),
-            _folder_of(model),
-        )
-        reasons = model.head.reasons(matches.scores[0], labels)
-        shares = output.logits[0].double().softmax(dim=0)[labels].tolist()
-        others = model.head.readings(matches.scores)
-        kinds = [_Class(label, logits[label], share) for label, share in zip(labels, shares, strict=True)]
-        if isinstance(reasons, ByPath):
-            explained = tuple(map(partial(_by_path, answer, reasons.soft), kinds, reasons.routes))
-        else:
-            weights, constants = reasons.weights.cpu().double(), reasons.constant.tolist()
-            addends = map(_Addends, weights, weights * matches.scores[0].cpu().double(), constants)
-            most = len(answer.scores) if model.head.own_only else top
-            explained = tuple(map(partial(_by_sum, answer, most), kinds, addends))
+        output = model(pixels.to(model.device))
+        fields = model.fields_at(samples[0].size)
+        common = _Common(model, tuple(map(_Seen, model.grids, fields)), model.ownership.mask(), _folder_of(model))
+        return tuple(_explanation(common, sample, output, row, asked, top) for row, sample in enumerate(samples))
+
+
+def _explanation(
+    common: "_Common", sample: Sample, output: Output, row: int, asked: Sequence[int], top: int
+) -> Explanation:
+    model, matches = common.model, output.matches
+    logits = output.logits[row].tolist()
+    if not all(map(math.isfinite, logits)):
+        raise ValueError(f"the model's logits for {sample.id} are not finite: are there such numbers in the image?")
+    order = sorted(range(len(logits)), key=lambda label: -logits[label])
+    labels = [order[0], *(dict.fromkeys(label for label in asked if label != order[0]) or order[1:2])]
+    scores = matches.scores[row]
+    answer = _Answer(
+        model,
+        common.grids,
+        scores.tolist(),
+        matches.distances[row].tolist(),
+        matches.cells[row].tolist(),
+        common.owned,
+        common.pictures,
+    )
+    reasons = model.head.reasons(scores, labels)
+    shares = output.logits[row].double().softmax(dim=0)[labels].tolist()
+    others = model.head.readings(scores[None])
+    kinds = [_Class(label, logits[label], share) for label, share in zip(labels, shares, strict=True)]
+    if isinstance(reasons, ByPath):
+        explained = tuple(map(partial(_by_path, answer, reasons.soft), kinds, reasons.routes))
+    else:
+        weights, constants = reasons.weights.cpu().double(), reasons.constant.tolist()
+        addends = map(_Addends, weights, weights * scores.cpu().double(), constants)
+        most = len(answer.scores) if model.head.own_only else top
+        explained = tuple(map(partial(_by_sum, answer, most), kinds, addends))
     sight, *more_sights = _sights(answer)
     return Explanation(
         image=sample.id,
         size=sample.size,
         source_size=sample.source_size,
         to_source=_matrix(sample),
-        pixels=to_uint8(pixels, model.preprocessing).tobytes(),
+        pixels=to_uint8(sample.image.as_subclass(Tensor), model.preprocessing).tobytes(),
         class_names=model.class_names,
         logits=tuple(logits),
         classes=explained,
@@ -146,6 +174,16 @@ class _Seen:
 
     grid: Grid
     field: Field
+
+
+@dataclass(frozen=True)
+class _Common:
+    """What explanations of several images of one size have in common."""
+
+    model: PixPNet
+    grids: tuple[_Seen, ...]
+    owned: Bool[Tensor, "classes protos"]
+    pictures: "_Folder | None"
 
 
 @dataclass(frozen=True)

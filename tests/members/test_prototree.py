@@ -1,5 +1,6 @@
 """ProtoTree: its numbers, its stages, leaves that learn step by step, pruning, replacement, and trees as models."""
 
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -28,15 +29,19 @@ from pixpnet.members.prototree import (
     stages,
 )
 from pixpnet.metrics.auditing import audit
+from pixpnet.metrics.auditing.reasoning import check_reasoning
 from pixpnet.metrics.ordering import relevance_ordering
+from pixpnet.metrics.suite import Settings, measure
 from pixpnet.model import Backbone, PixPNet
 from pixpnet.parts import BinaryTree, TreeDecision
+from pixpnet.records import BadRecord
 from pixpnet.settings import Optimisation
 from pixpnet.training import open_run_data, replace_prototypes, resume, train
 from pixpnet.training.actions import Replace
 from pixpnet.training.converting import convert
 from pixpnet.training.fitting import Fitting
 from pixpnet.training.run import RunError
+from pixpnet.views.page import tree_page
 from pixpnet.views.tree_figure import NoTree, tree_figure
 from tests.members.toys import Trained, pixel_model, trained_run
 from tests.training.material import batches_of, draw_pictures, end_of, entries_of, in_child, start_child
@@ -239,9 +244,14 @@ def test_pruning_makes_the_network_smaller_and_keeps_what_is_asked(trained: Trai
 
 
 def test_a_grid_never_loses_all_its_prototypes() -> None:
-    model = pixel_model("prototree", ProtoTreeArchitecture(dim=3, depth=2), 2, 8)
-    keep(model, BinaryTree.complete(2).pruned([True, True, True, False]))
+    backbone = Backbone(torch.nn.Sequential(torch.nn.Conv2d(3, 4, 1), torch.nn.Conv2d(4, 4, 1)), "0,1", (8, 8))
+    preprocessing = pixel_model("prototree", ProtoTreeArchitecture(depth=1), 2, 8).preprocessing
+    model = PixPNet(backbone, ProtoTreeArchitecture(dim=3, depth=2), ("jay", "wren"), preprocessing, member="prototree")
+    assert [len(grid.prototypes) for grid in model.grids] == [2, 1]
+    keep(model, BinaryTree.complete(2).pruned([False, False, True, False]))  # node 2 is all that the second grid has
     assert model.num_prototypes == 3
+    keep(model, BinaryTree.complete(2).pruned([True, False, False, False]))  # node 1 is one of two of the first
+    assert [len(grid.prototypes) for grid in model.grids] == [1, 1]
 
 
 def test_a_node_takes_the_nearest_patch_of_the_classes_below_it() -> None:
@@ -280,7 +290,8 @@ def test_a_run_that_was_killed_after_pruning_ends_the_same(
     # The child's kill counts epochs of a run of three.
     short = config.with_settings(optimisation=replace(SETTINGS.optimisation, epochs=3))
     whole = tmp_path / "whole"
-    assert train(short, whole) is not None
+    metrics = train(short, whole)
+    assert metrics is not None and metrics.prototypes < 15  # else nothing was rebuilt
     assert in_child("train", config=short, out=str(out), kill=kill) < 0
     assert resume(out) is not None
     same(whole, out)
@@ -406,6 +417,93 @@ def test_a_class_behind_no_prototype_that_is_found_is_measured_by_nothing(traine
         assert (found.pairs, found.area, found.recovery) == ((), None, None)
 
 
-def test_measured_figures_say_that_prototypes_have_no_class(trained: Trained) -> None:
-    note = trained.model.ownership.measured_on
-    assert note is not None and "not defined" in note
+def test_measured_figures_say_that_prototypes_have_no_class(trained: Trained, tmp_path: Path) -> None:
+    few = Settings(mappings=("field", "upsampling"), samples=1, prototypes=1, split="val")
+    table = measure(trained.path, few, out=tmp_path / "measured").table
+    assert all(any("not defined for them" in note for note in row.notes) for row in table.rows)
+
+
+def test_leaves_do_not_learn_before_an_epoch_begins() -> None:
+    decision = TreeDecision(2, BinaryTree.complete(1))
+    with pytest.raises(ValueError, match="begin_epoch"):
+        decision.learn(torch.zeros(2, 2), 3)
+
+
+@pytest.mark.parametrize("inference", ["soft", "sample_max", "greedy"])
+def test_the_audit_holds_for_leaves_that_are_certain(trained: Trained, inference: Any) -> None:
+    """They give others e^-5000, which no number holds."""
+    model = PixPNet.load(trained.path)
+    decision = tree_of(model)
+    decision.inference = inference
+    decision.knowledge.zero_()
+    decision.knowledge[:, 0] = 5000.0
+    found = check_reasoning(model)
+    assert found.verdict == "holds", found.findings
+
+
+def test_an_interrupted_conversion_leaves_nothing(trained: Trained, tmp_path: Path, monkeypatch: Any) -> None:
+    def stopped(*args: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pixpnet.training.converting._evaluated", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        convert(trained.path, "hard", tmp_path / "hard")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_report_of_a_conversion_says_what_it_is(trained: Trained, tmp_path: Path) -> None:
+    convert(trained.path, "hard", tmp_path / "hard")
+    out = tmp_path / "report.html"
+    assert main(["report", str(tmp_path / "hard"), "--examples", "1", "--out", str(out)]) == 0
+    assert "turned into a hard tree" in out.read_text()
+
+
+def test_the_page_marks_the_path_of_a_picture(trained: Trained) -> None:
+    explanation = explain(trained.model, an_image(trained))
+    page = tree_page(trained.model, [explanation])
+    path = explanation.predicted.path
+    assert path is not None
+    assert page.count("on the path of") == len(path.found) + 1
+
+
+# Records from files ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "words"),
+    [
+        ("probabilities", 0.5, "score"),
+        ("weight", 0.5, "weight"),
+        ("leaf", -1, "leaf"),
+        ("leaf_class", "ostrich", "ostrich"),
+        ("leaf_probability", 0.123, "leaf"),
+        ("soft", False, "weight"),
+        ("weight", 2.0, "probability"),
+    ],
+)
+def test_a_record_whose_path_was_tampered_with_is_refused(trained: Trained, where: str, value: Any, words: str) -> None:
+    plain = json.loads(explain(trained.model, an_image(trained)).to_json())
+    path = plain["classes"][0]["path"]
+    path[where] = [value] * len(path[where]) if where == "probabilities" else value
+    with pytest.raises(BadRecord, match=words):
+        Explanation.from_json(json.dumps(plain))
+
+
+def test_a_record_with_a_path_for_one_class_only_is_refused(trained: Trained) -> None:
+    plain = json.loads(explain(trained.model, an_image(trained)).to_json())
+    plain["classes"][0]["path"] = None
+    with pytest.raises(BadRecord, match="soft one"):
+        Explanation.from_json(json.dumps(plain))
+
+
+def test_paths_are_not_contrasted_term_by_term(trained: Trained) -> None:
+    explanation = explain(trained.model, an_image(trained))
+    with pytest.raises(ValueError, match="where they part"):
+        explanation.why_not(explanation.classes[1].label)
+
+
+def test_a_chain_of_nodes_is_no_tree_to_read() -> None:
+    chain = BinaryTree(tuple((~node, node + 1 if node < 19 else ~20) for node in range(20)))
+    decision = TreeDecision(2, chain)
+    with pytest.raises(RuntimeError, match="levels deep"):
+        TreeDecision(2, BinaryTree.filled(20)).load_state_dict(decision.state_dict())

@@ -182,20 +182,26 @@ def replace_and_judge(
 
 
 def learn_leaves(store: str, rank: int, world_size: int, out: str) -> None:
-    """Leaves of a tree learn from two epochs of batches, of which each process has its share."""
+    """Leaves of a tree learn from two epochs of batches by the member's own actions; each process has its share."""
+    from types import SimpleNamespace
+
+    from pixpnet.members import prototree
     from pixpnet.parts import BinaryTree, TreeDecision
-    from pixpnet.training.actions import summed_over_processes
 
     decision = TreeDecision(5, BinaryTree.complete(3))
+    learner: Any = SimpleNamespace(model=SimpleNamespace(head=decision), steps_per_epoch=3)
     generator = torch.Generator().manual_seed(3)
     scores, labels = -3 * torch.rand(6, 8, 7, generator=generator), torch.randint(0, 5, (6, 8), generator=generator)
     share = slice(rank * 8 // world_size, (rank + 1) * 8 // world_size)
     with together(store, rank, world_size) if world_size > 1 else contextlib.nullcontext():
-        for step in range(6):
-            if step % 3 == 0:
-                decision.begin_epoch()
-            added = decision.credit(scores[step, share], labels[step, share])
-            decision.learn(summed_over_processes(added), 3)
+        for number in range(6):
+            if number % 3 == 0:
+                prototree.begin_leaves(learner)
+            step: Any = SimpleNamespace(
+                found=SimpleNamespace(scores=scores[number, share]), labels=labels[number, share]
+            )
+            decision.observe(step)
+            prototree.update_leaves(learner)
     torch.save(decision.knowledge, out)
 
 

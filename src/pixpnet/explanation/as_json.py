@@ -6,7 +6,7 @@ import io
 import json
 from collections.abc import Iterator
 from itertools import chain
-from math import isclose, prod
+from math import exp, isclose, prod
 
 import numpy as np
 from jaxtyping import UInt8
@@ -20,7 +20,8 @@ from pixpnet.parts.ownership import NOBODY
 from pixpnet.records import BadRecord, from_plain, to_plain
 
 FORMAT = 1
-_ROUNDING = 1e-6
+# Of probabilities that are computed in single precision, from distances of at least 1e-7.
+_ROUNDING = 1e-5
 _PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -83,6 +84,9 @@ def _problems(explanation: Explanation) -> Iterator[str]:
             if not 0 <= term.grid < len(explanation.sights):
                 yield f"a term of grid {term.grid}, and there are {len(explanation.sights)}"
         yield from _wrong_path(explained, names)
+    paths = [explained.path for explained in explanation.classes]
+    if len({path is None or path.soft for path in paths}) > 1 or len({path is None for path in paths}) > 1:
+        yield "some classes are explained by a sum or a hard path, and others by a soft one"
     for answer in explanation.other_answers:
         if answer.class_name not in names:
             yield f"{answer.rule} is said to answer {answer.class_name!r}, which is no class"
@@ -100,12 +104,29 @@ def _wrong_path(explained: ClassExplanation, names: tuple[str, ...]) -> Iterator
     path = explained.path
     if path is None:
         return
+    about = f"the path for {explained.class_name}"
+    shares = (*path.probabilities, path.weight, path.leaf_probability)
     if path.leaf < 0 or path.leaf_class not in names:
         yield f"leaf {path.leaf} is said to answer {path.leaf_class!r}"
-    if not all(0 <= share <= 1 for share in (*path.probabilities, path.weight, path.leaf_probability)):
-        yield f"the path for {explained.class_name} has a probability that is none"
-    if path.soft and not isclose(prod(path.probabilities), path.weight, rel_tol=_ROUNDING, abs_tol=_ROUNDING):
-        yield f"the path for {explained.class_name} has the weight {path.weight}, which its turns do not come to"
+    if not all(0 <= share <= 1 for share in shares):
+        yield f"{about} has a probability that is none"
+        return
+    if not _close(path.weight, prod(path.probabilities) if path.soft else 1.0):
+        yield f"{about} has the weight {path.weight}, which its turns do not come to"
+    if not _close(exp(min(explained.constant, 0.0)), path.leaf_probability):
+        yield f"{about} ends in a leaf that gives {path.leaf_probability}, which is not exp({explained.constant})"
+    if len({term.prototype for term in explained.terms}) < len(explained.terms):
+        yield f"{about} asks for a prototype twice"
+    for term, found, probability in zip(explained.terms, path.found, path.probabilities, strict=True):
+        there = exp(min(term.score, 0.0))
+        if not _close(probability, there if found else 1 - there):
+            yield f"{about} turns at prototype {term.prototype} with {probability}, and its score is {term.score}"
+        if not _close(exp(min(term.contribution, 0.0)), probability if path.soft else 1.0):
+            yield f"{about} turns at prototype {term.prototype} with {probability}, which is not its contribution"
+
+
+def _close(one: float, other: float) -> bool:
+    return isclose(one, other, rel_tol=_ROUNDING, abs_tol=_ROUNDING)
 
 
 def _wrong_class(label: int, class_name: str, names: tuple[str, ...]) -> Iterator[str]:

@@ -41,7 +41,16 @@ class Contrast:
 
 
 def contrast(predicted: ClassExplanation, other: ClassExplanation) -> Contrast:
-    """Puts the terms of two classes side by side."""
+    """Puts the terms of two classes side by side.
+
+    Raises:
+        ValueError: if they are paths through a tree, whose nodes are no addends to be compared by strength.
+    """
+    if predicted.path is not None or other.path is not None:
+        raise ValueError(
+            "paths through a tree are not compared term by term: pixpnet.explanation.path_text.parting_text says where "
+            "they part"
+        )
     pairs = tuple(
         Pair(mine, theirs, (mine.contribution if mine else 0.0) - (theirs.contribution if theirs else 0.0))
         for mine, theirs in zip_longest(predicted.terms, other.terms)

@@ -259,7 +259,8 @@ def _by_sum(answer: _Answer, most: int, explained: _Class, addends: _Addends) ->
 def _by_path(answer: _Answer, soft: bool, explained: _Class, route: Route) -> ClassExplanation:
     nodes = torch.tensor([turn.node for turn in route.turns])
     owners = _owners(answer, nodes)
-    logs = route.log_probabilities
+    # Where one leaf counts, its logit is what it gives: how likely the turns were adds nothing.
+    logs = route.log_probabilities if soft else (0.0,) * len(route.turns)
     return ClassExplanation(
         label=explained.label,
         class_name=answer.model.class_names[explained.label],
@@ -275,7 +276,7 @@ def _by_path(answer: _Answer, soft: bool, explained: _Class, route: Route) -> Cl
         path=TreePath(
             leaf=route.leaf,
             found=tuple(turn.found for turn in route.turns),
-            probabilities=tuple(map(math.exp, logs)),
+            probabilities=tuple(map(math.exp, route.log_probabilities)),
             weight=route.weight,
             leaf_probability=math.exp(route.log_leaf_probability),
             leaf_class=answer.model.class_names[route.leaf_label],

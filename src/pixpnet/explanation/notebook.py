@@ -14,7 +14,7 @@ from PIL import Image
 
 from pixpnet.data import ImageError
 from pixpnet.data.decode import read_image
-from pixpnet.explanation.path_text import leaf_text, other_answers_text, turn_text
+from pixpnet.explanation.path_text import leaf_text, not_found_text, other_answers_text, turn_text
 from pixpnet.explanation.record import ClassExplanation, Explanation, Term
 from pixpnet.explanation.text import (
     also_text,
@@ -50,7 +50,8 @@ def html_of(explanation: Explanation) -> str:
     proofs = [term.proof for each in explanation.classes for term in each.terms if term.proof]
     if proofs:
         parts.append(f"<p>{escape(proofs_text(proofs))}</p>")
-    sentences = (*filter(None, [other_answers_text(explanation)]), *sight_text(explanation))
+    about_paths = filter(None, (other_answers_text(explanation), not_found_text(explanation)))
+    sentences = (*about_paths, *sight_text(explanation))
     parts += [f"<p>{escape(sentence)}</p>" for sentence in sentences]
     parts.append("</div>")
     return "\n".join(parts)

@@ -4,15 +4,23 @@ from pixpnet.class_names import printable
 from pixpnet.explanation.record import ClassExplanation, Explanation, TreePath
 from pixpnet.fields.table import percent
 
+_HALF = 0.5
+NOT_FOUND = (
+    "A proof is about the nearest part alone. That a prototype was not found rests on the whole image: no other part "
+    "was nearer."
+)
+"""What must stand beside every path on which something was not found."""
 
-def turn_text(path: TreePath, place: int) -> str:
-    """What was decided at a node of a path, and with which probability.
 
-    >>> path = TreePath(0, (True, False), (0.97, 0.5), 0.485, 1.0, "jay", soft=True)
+def turn_text(path: TreePath, number: int) -> str:
+    """Which way a path turns at a node, and with which probability; a turn below one half was the less likely one.
+
+    >>> path = TreePath(0, (True, False), (0.97, 0.25), 0.2425, 1.0, "jay", soft=True)
     >>> turn_text(path, 0), turn_text(path, 1)
-    ('found 97.0%', 'not found 50.0%')
+    ('found 97 %', 'not found 25 % (unlikely)')
     """
-    return f"{'found' if path.found[place] else 'not found'} {percent(path.probabilities[place])}"
+    turn, probability = "found" if path.found[number] else "not found", path.probabilities[number]
+    return f"{turn} {percent(probability)}{'' if probability >= _HALF else ' (unlikely)'}"
 
 
 def leaf_text(explained: ClassExplanation, path: TreePath) -> str:
@@ -33,7 +41,7 @@ def other_answers_text(explanation: Explanation) -> str:
     """What other readings of the same tree would answer; empty where there are none."""
     name = explanation.predicted.class_name
     others = [
-        f"{answer.rule} {'agrees' if answer.class_name == name else f'says {printable(answer.class_name)}'}"
+        f"{printable(answer.rule)} {'agrees' if answer.class_name == name else f'says {printable(answer.class_name)}'}"
         for answer in explanation.other_answers
     ]
     return f"Other readings of the same scores: {', '.join(others)}." if others else ""
@@ -50,12 +58,21 @@ def parting_text(predicted: ClassExplanation, other: ClassExplanation) -> str:
     mine, theirs = printable(predicted.class_name), printable(other.class_name)
     start = f"Why not {theirs}? It gets {percent(other.share)}, {mine} {percent(predicted.share)}."
     if predicted.path.leaf == other.path.leaf:
-        return f"{start} The leaf that gives it most is the same: it gives it {percent(other.path.leaf_probability)}."
-    for place, (term, their_term) in enumerate(zip(predicted.terms, other.terms, strict=False)):
-        found = predicted.path.found[place]
-        if term.prototype == their_term.prototype and found != other.path.found[place]:
+        which = (
+            "The leaf that gives it most is the same" if other.path.soft else "The only leaf that counts is the same"
+        )
+        return f"{start} {which}: it gives it {percent(other.path.leaf_probability)}."
+    for number, (term, their_term) in enumerate(zip(predicted.terms, other.terms, strict=False)):
+        found = predicted.path.found[number]
+        if term.prototype == their_term.prototype and found != other.path.found[number]:
             return (
                 f"{start} The path to the leaf that gives it most parts from this one at prototype {term.prototype}: "
-                f"{turn_text(predicted.path, place)} here, {'not found' if found else 'found'} there."
+                f"{turn_text(predicted.path, number)} here, {'not found' if found else 'found'} there."
             )
     return start
+
+
+def not_found_text(explanation: Explanation) -> str:
+    """`NOT_FOUND` where a shown path has such a turn; else empty."""
+    paths = [explained.path for explained in explanation.classes if explained.path is not None]
+    return NOT_FOUND if any(not all(path.found) for path in paths) else ""

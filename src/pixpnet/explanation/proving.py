@@ -80,9 +80,11 @@ def prove(
     if explanation.class_names != model.class_names:
         raise ValueError("this model knows other classes than the explanation: give the model that was explained")
     terms = [term for explained in explanation.classes for term in explained.terms]
-    _refuse_another_model(model, pixels, terms)
+    distances = _measured_distances(model, pixels, terms)
     boxes = _claims_of_upsampling(model, pixels, terms)
-    tolerances = {term.prototype: model.grids[term.grid].comparison.tolerance(term.distance) for term in terms}
+    tolerances = {
+        number: model.grid_of(number).comparison.tolerance(distance) for number, distance in distances.items()
+    }
     tests = _Tests()
     for term in terms:
         tests.add(_Change(term.region, inside=False), term)
@@ -286,8 +288,14 @@ def _training_images(
     return [(image / 255 - mean) / std for image in read] if all(image.shape[-2:] == size for image in read) else []
 
 
-def _refuse_another_model(model: PixPNet, image: Float[Tensor, "3 height width"], terms: Sequence[Term]) -> None:
-    """Refuses a model that gives other numbers than the explanation says."""
+def _measured_distances(
+    model: PixPNet, image: Float[Tensor, "3 height width"], terms: Sequence[Term]
+) -> dict[int, float]:
+    """The distance of each term's prototype, as the model measures it now.
+
+    Raises:
+        ValueError: if the model gives other numbers than the explanation says.
+    """
     with torch.no_grad():  # as `explain` ran it
         matches: Matches = model(image[None]).matches
     for term in terms:
@@ -296,6 +304,7 @@ def _refuse_another_model(model: PixPNet, image: Float[Tensor, "3 height width"]
                 f"this model finds other distances than the explanation says (prototype {term.prototype}): give the "
                 "model that was explained, on the device where it was"
             )
+    return {term.prototype: float(matches.distances[0, term.prototype]) for term in terms}
 
 
 def _is_known(model: PixPNet, matches: Matches, term: Term) -> bool:
@@ -305,8 +314,9 @@ def _is_known(model: PixPNet, matches: Matches, term: Term) -> bool:
     rows, cols = matches.grids[grid.number].distance_maps.shape[-2:]
     if grid.number != term.grid or not (0 <= term.cell[0] < rows and 0 <= term.cell[1] < cols):
         return False
-    difference = abs(float(matches.distances[0, term.prototype]) - term.distance)
-    return difference <= _SAME * grid.comparison.tolerance(term.distance)
+    measured = float(matches.distances[0, term.prototype])
+    tolerance = min(map(grid.comparison.tolerance, (measured, term.distance)))
+    return abs(measured - term.distance) <= _SAME * tolerance
 
 
 def _claims_of_upsampling(

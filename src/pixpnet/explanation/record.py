@@ -99,7 +99,7 @@ class Term:
         weight: what the head multiplies the score with.
         score: similarity of the prototype to its most similar patch in this image (see `Explanation.score_note`).
         distance: to that patch.
-        contribution: weight x score.
+        contribution: weight x score; of a node of a tree, see `TreePath`.
         cell: row and column of the patch (of its top left cell) in its grid.
         region: the pixels that the patch sees, exactly; empty where it sees only padding.
         origin: the training patch that the prototype is; None where prototypes are not patches.
@@ -135,7 +135,8 @@ class Term:
 class TreePath:
     """How a tree came to a class: the way to the leaf that gives the class most. Terms are its nodes, root first.
 
-    A term's contribution is the log of the probability of the turn that was taken at its node.
+    In a soft tree, a term's contribution is the log of the probability of the turn that was taken at its node; where
+    one leaf counts, turns contribute nothing to the logit, which is what the leaf gives.
 
     Attributes:
         leaf: its number.
@@ -316,7 +317,7 @@ class Explanation:
 
         Raises:
             UnknownClass: if there is no such class or it was not asked for.
-            ValueError: if it is the predicted class.
+            ValueError: if it is the predicted class, or a tree decided.
         """
         from pixpnet.explanation.contrast import contrast
 

@@ -17,8 +17,10 @@ Where published settings leave something open, or ours depart from them:
   too, so that they learn beside patches; the last replacement, after pruning, is the one that counts.
 - Absent: the four corner crops of each training image, which need bounding boxes; training and test images are whole.
 - With several grids, nodes are shared out among them level by level, the first grid asking first.
-- As for ProtoPNet: the model is judged on a validation split, and the backbone keeps its batch statistics where it does
-  not learn.
+- As for ProtoPNet: the model is evaluated on a validation split, and the backbone (with its last block) keeps its batch
+  statistics in the warm-up.
+- Distances below 1e-7 count as 1e-7 in the log of not finding; published code adds 1e-7 to all of them.
+- Absent: ensembles of three or five trees.
 """
 
 from collections.abc import Mapping
@@ -85,10 +87,12 @@ class ProtoTreeArchitecture:
     def levels(self, num_classes: int) -> int:
         """How deep the tree is for so many classes.
 
-        >>> ProtoTreeArchitecture().levels(12), ProtoTreeArchitecture(depth=None).levels(12)
-        (9, 5)
+        >>> [ProtoTreeArchitecture(depth=depth).levels(12) for depth in (9, None)]
+        [9, 5]
+        >>> ProtoTreeArchitecture(depth=None).levels(10_000)
+        12
         """
-        return ceil(log2(num_classes)) + 1 if self.depth is None else self.depth
+        return min(_DEEPEST, ceil(log2(num_classes)) + 1) if self.depth is None else self.depth
 
 
 @dataclass(frozen=True)
@@ -328,12 +332,14 @@ def stages(config: ProtoTreeConfig) -> "tuple[Stage, ...]":
     rate = _late_steps(config) if optim.schedule == "steps" else schedule_of(optim)
 
     def with_leaves(stage: "Stage") -> "Stage":
+        learns = stage.learns | {_LAST_BLOCK}
         if "prototypes" not in stage.learns:
-            return stage
+            return replace(stage, learns=learns)
         last = stage is usual[-1]
         return replace(
             stage,
-            learns=stage.learns | {_LAST_BLOCK},
+            learns=learns,
+            trains=stage.trains if "backbone" in learns else frozenset({"add_on"}),
             rate=rate,
             before_epoch=(begin_leaves,),
             each_step=(update_leaves,),
@@ -364,12 +370,12 @@ def groups(model: "PixPNet", config: ProtoTreeConfig, extras: "Mapping[str, nn.M
     usual = {**usual_groups(model, optim, extras)}
     usual.pop("head")
     block = dict(model.backbone.named_modules()).get(f"network.{config.last_block}") if config.last_block else None
-    own = [] if block is None else list(block.parameters())
-    theirs = {id(parameter) for parameter in own}
-    rest = (parameter for parameter in model.backbone.parameters() if id(parameter) not in theirs)
+    block_parameters = [] if block is None else list(block.parameters())
+    in_block = {id(parameter) for parameter in block_parameters}
+    rest = (parameter for parameter in model.backbone.parameters() if id(parameter) not in in_block)
     usual["backbone"] = group(rest, optim.backbone_rate, optim.weight_decay)
-    usual[_LAST_BLOCK] = group(own, config.last_block_rate, optim.weight_decay)
-    return {name: replace(each, epsilon=_EPSILON) for name, each in usual.items()}
+    usual[_LAST_BLOCK] = group(block_parameters, config.last_block_rate, optim.weight_decay)
+    return {name: replace(parameters, epsilon=_EPSILON) for name, parameters in usual.items()}
 
 
 def _tree_of(model: "PixPNet") -> "TreeDecision":

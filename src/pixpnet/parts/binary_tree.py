@@ -4,6 +4,7 @@
 ``~leaf`` (a negative number) for a leaf. A tree of n nodes has n + 1 leaves, whatever was pruned.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +13,10 @@ from typing import Literal, NamedTuple
 Inference = Literal["soft", "sample_max", "greedy"]
 """Which leaves count: all by their probability, the most probable one, or the one reached by likely turns only."""
 
+DEEPEST = 12
+"""Levels of a tree that are built or read; a deeper one has more nodes than anybody can follow."""
+LEAST_DISTANCE = 1e-7
+"""Keeps the log of not finding a prototype finite where it is found for certain; the published number."""
 _HALF = 0.5
 
 
@@ -124,17 +129,18 @@ class BinaryTree:
             place = self.children[place][found[place] > _HALF]
         return ~place
 
-    def leaf_weights(self, found: Sequence[float]) -> list[float]:
-        """With which probability each leaf is reached, from the probabilities that prototypes are found."""
+    def log_weights(self, log_found: Sequence[float]) -> list[float]:
+        """The log of the probability to reach each leaf, from the logs of those to find each prototype."""
         weights = [0.0] * self.num_leaves
-        waiting = [(0, 1.0)]
+        waiting = [(0, 0.0)]
         while waiting:
-            place, weight = waiting.pop()
-            if place < 0:
-                weights[~place] = weight
+            node, weight = waiting.pop()
+            if node < 0:
+                weights[~node] = weight
                 continue
-            left, right = self.children[place]
-            waiting += [(left, weight * (1 - found[place])), (right, weight * found[place])]
+            left, right = self.children[node]
+            log = min(log_found[node], -LEAST_DISTANCE)
+            waiting += [(left, weight + math.log(-math.expm1(log))), (right, weight + log)]
         return weights
 
     def pruned(self, gone: Sequence[bool]) -> Pruned:

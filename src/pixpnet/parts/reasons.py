@@ -4,6 +4,7 @@ Every kind of reasons can be worked out again from the scores (`logits`), by ari
 an audit compares that with what the network answered.
 """
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -80,13 +81,13 @@ class Path:
         inference: which leaves count: all by their probability, the most probable one, or the one that is reached by
             turning right wherever a prototype is more likely found than not.
         tree: which node or leaf follows which.
-        leaves: what each leaf gives to each class that was asked for.
+        log_leaves: the log of what each leaf gives to each class that was asked for.
     """
 
     routes: tuple[Route, ...]
     inference: Inference
     tree: BinaryTree
-    leaves: Float64[Tensor, "leaves labels"]
+    log_leaves: Float64[Tensor, "leaves labels"]
 
     @property
     def soft(self) -> bool:
@@ -94,14 +95,15 @@ class Path:
         return self.inference == "soft"
 
     def logits(self, scores: Float[Tensor, " protos"]) -> Float[Tensor, " labels"]:
-        """The logs of the probabilities, node by node from the leaves up, in double precision."""
-        found = scores.double().exp().tolist()
-        if self.inference == "greedy":
-            return self.leaves[self.tree.greedy_leaf(found)].log()
-        if self.inference == "sample_max":
-            return self.leaves[max(range(self.tree.num_leaves), key=self.tree.leaf_weights(found).__getitem__)].log()
-        weights = torch.tensor(self.tree.leaf_weights(found), dtype=torch.float64, device=self.leaves.device)
-        return (weights[:, None] * self.leaves).sum(dim=0).log()
+        """The logs of the probabilities, turn by turn from the root on, in double precision."""
+        logs = self.tree.log_weights(scores.double().tolist())
+        if self.inference == "soft":
+            weights = torch.tensor(logs, dtype=torch.float64)
+            return torch.logsumexp(weights[:, None] + self.log_leaves, dim=0).to(scores.device)
+        found = [math.exp(score) for score in scores.double().tolist()]
+        most = max(range(self.tree.num_leaves), key=logs.__getitem__)
+        leaf = most if self.inference == "sample_max" else self.tree.greedy_leaf(found)
+        return self.log_leaves[leaf].to(scores.device)
 
     def magnitude(self, scores: Float[Tensor, " protos"]) -> Float[Tensor, " labels"]:
         """Of what the logs are rounded by a share: of their own size, and of the numbers they are the logs of."""

@@ -15,17 +15,15 @@ from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int64
-from torch import Tensor
+from torch import Tensor, nn
 
-from pixpnet.parts.binary_tree import BinaryTree, Inference
+from pixpnet.parts.binary_tree import DEEPEST, LEAST_DISTANCE, BinaryTree, Inference
 from pixpnet.parts.decisions import Decision
 from pixpnet.parts.losses import Step
 from pixpnet.parts.ownership import NOBODY, Ownership
 from pixpnet.parts.reasons import ExplanationSize, Path, Route
 
 _LOG_2 = log(2)
-# Keeps log(1 - p) finite where a prototype is found for certain; the published number.
-_LEAST_DISTANCE = 1e-7
 # Of numbers in one tensor of images x leaves x classes.
 _AT_ONCE = 2**23
 _NODES_AT_ONCE = 32
@@ -37,7 +35,7 @@ def log_not(distances: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     >>> log_not(torch.tensor([1e-30, 0.5, 200.0])).tolist()[2]
     0.0
     """
-    distances = distances.clamp_min(_LEAST_DISTANCE)
+    distances = distances.clamp_min(LEAST_DISTANCE)
     near, far = distances.clamp_max(_LOG_2), distances.clamp_min(_LOG_2)
     return torch.where(distances < _LOG_2, torch.log(-torch.expm1(-near)), torch.log1p(-torch.exp(-far)))
 
@@ -107,7 +105,10 @@ class TreeDecision(Decision):
         super()._load_from_state_dict(state_dict, prefix, *args)
         errors: list[str] = args[-1]
         try:
-            self._grow(BinaryTree(tuple((left, right) for left, right in self.branches.tolist())))
+            tree = BinaryTree(tuple((left, right) for left, right in self.branches.tolist()))
+            if tree.depth > DEEPEST:
+                raise ValueError(f"it is {tree.depth} levels deep, and {DEEPEST} are read")
+            self._grow(tree)
         except ValueError as error:
             errors.append(f"{prefix}branches is no tree: {error}")
 
@@ -115,7 +116,7 @@ class TreeDecision(Decision):
 
     def log_weights(self, scores: Float[Tensor, "batch protos"]) -> Float[Tensor, "batch leaves"]:
         """The log of the probability with which each leaf is reached."""
-        distances = (-scores).clamp_min(_LEAST_DISTANCE)
+        distances = (-scores).clamp_min(LEAST_DISTANCE)
         found, missed = self._found.to(scores.dtype), self._missed.to(scores.dtype)
         return log_not(distances) @ missed.T - distances @ found.T
 
@@ -165,7 +166,7 @@ class TreeDecision(Decision):
         known = self.knowledge.double().log_softmax(dim=1).cpu()
         best = known.argmax(dim=1).tolist()
         only = None if self.inference == "soft" else int(self._leaf_of(exact, self.inference))
-        turned = {True: -exact[0].neg().clamp_min(_LEAST_DISTANCE), False: log_not(-exact[0])}
+        turned = {True: -exact[0].neg().clamp_min(LEAST_DISTANCE), False: log_not(-exact[0])}
         log_probabilities = {side: values.tolist() for side, values in turned.items()}
 
         def route(label: int) -> Route:
@@ -180,7 +181,7 @@ class TreeDecision(Decision):
                 best[leaf],
             )
 
-        return Path(tuple(map(route, labels)), self.inference, self._tree, known[:, list(labels)].exp())
+        return Path(tuple(map(route, labels)), self.inference, self._tree, known[:, list(labels)])
 
     def decides(self, scores: Float[Tensor, "batch protos"]) -> Bool[Tensor, "batch protos"]:
         """A prototype that does not exist is never found: what would be answered if its node always turned left?"""
@@ -254,10 +255,12 @@ class TreeDecision(Decision):
         """
         with torch.no_grad(), torch.autocast(scores.device.type, enabled=False):
             shares = (self.log_weights(scores.float()) + self.log_leaves()[:, labels].T).softmax(dim=1)
-            return torch.zeros_like(self.knowledge).index_add_(1, labels, shares.T.to(self.knowledge.dtype))
+            # A product, because adding by index comes out differently each time on a GPU.
+            classes = nn.functional.one_hot(labels, self.knowledge.shape[1])
+            return shares.T.to(self.knowledge.dtype) @ classes.to(self.knowledge.dtype)
 
     def observe(self, step: Step) -> None:
-        """Keeps what a step adds until the optimizer has gone it (`learn`)."""
+        """Keeps what the images of a step add until the optimizer has stepped (`learn`)."""
         self._added = self.credit(step.found.scores.detach(), step.labels)
 
     def pending(self) -> Float[Tensor, "leaves classes"]:
@@ -276,9 +279,13 @@ class TreeDecision(Decision):
         Args:
             added: by all processes together.
             steps: of the epoch.
+
+        Raises:
+            ValueError: if no epoch was begun.
         """
-        at_start = self.knowledge if self._at_start is None else self._at_start
-        self.knowledge.copy_(leaf_update(self.knowledge, at_start, steps, added))
+        if self._at_start is None:
+            raise ValueError("leaves forget a part of what they knew when the epoch began: call begin_epoch first")
+        self.knowledge.copy_(leaf_update(self.knowledge, self._at_start, steps, added))
         self._added = None
 
 
@@ -290,9 +297,10 @@ class TreeOwnership(Ownership):
     """
 
     measured_on = (
-        "Prototypes of a tree have no class, so S_con and S_sta are not defined for them as published: they are "
-        "measured on images of the classes that leaves behind 'found' answer with, and are not comparable with those "
-        "of other members."
+        "Prototypes of a tree have no class, so figures about the prototypes of an image's class (S_con, S_sta, "
+        "relevance ordering, distinctiveness, places of answers) are not defined for them as published: those are "
+        "taken behind whose 'found' some leaf answers with that class. They are not comparable with figures of other "
+        "members."
     )
 
     def __init__(self, decision: TreeDecision) -> None:
@@ -302,12 +310,12 @@ class TreeOwnership(Ownership):
 
     @property
     def labels(self) -> Int64[Tensor, " protos"]:  # type: ignore[override]
-        """Nobody's."""
+        """-1 for every prototype: none has a class."""
         decision = self._decision[0]
         return torch.full((len(decision.branches),), NOBODY, device=decision.branches.device)
 
     def mask(self) -> Bool[Tensor, "classes protos"]:
-        """None."""
+        """No prototype speaks for any class."""
         knowledge = self._decision[0].knowledge
         return torch.zeros(knowledge.shape[1], len(knowledge) - 1, dtype=torch.bool, device=knowledge.device)
 
@@ -321,7 +329,7 @@ class TreeOwnership(Ownership):
         return self._answered(self._decision[0]._found)
 
     def rivals(self) -> tuple[Int64[Tensor, " some"], ...]:
-        """The whole tree."""
+        """All prototypes are one group."""
         return (torch.arange(len(self._decision[0].branches), device=self._decision[0].branches.device),)
 
     def _answered(self, reaches: Float[Tensor, "leaves protos"]) -> Bool[Tensor, "classes protos"]:

@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pixpnet.data import DataSet, Entry, Loading, plain_loader
 from pixpnet.family import member_named
@@ -20,7 +21,7 @@ _BATCH = 32
 
 
 def convert(source: Path, name: str, out: Path, test: bool = False, own_code: bool = False) -> Metrics:
-    """Turns a finished run's model into another one, judges that, and keeps it in a run folder of its own.
+    """Turns a finished run's model into another one, evaluates that, and keeps it in a run folder of its own.
 
     The new folder opens like any other: its configuration and log are those of the training that it comes from, and
     `conversion.json` says from which model, and how.
@@ -30,7 +31,7 @@ def convert(source: Path, name: str, out: Path, test: bool = False, own_code: bo
         name: of one of the member's conversions.
         out: a new folder.
         test: open the test split for the new model, which is recorded.
-        own_code: the backbone may be a person's own code, which is imported and called.
+        own_code: the backbone may be code that the run names, which is imported and called.
 
     Raises:
         RunError: if the run is not finished, the folder is in use, or the member has no such conversion.
@@ -50,18 +51,31 @@ def convert(source: Path, name: str, out: Path, test: bool = False, own_code: bo
     if before.architecture != config.settings.architecture:
         before.rebuild(config.settings.architecture)
     before.load_state_dict(learnt, strict=False)
-    for each in (model, before):
-        conversions[name].convert(each.eval())
+    for network in (model, before):
+        conversions[name].convert(network.eval())
     data = open_data_of(run)
 
-    new = Run.create(out, config, data.listed)
-    new.keep(model, learnt)
-    new.write("log.csv", (source / "log.csv").read_text(encoding="utf-8"))
-    new.write(
-        CONVERSION_FILE, json.dumps({"conversion": name, "from": source.name, "model": run.fingerprint()}, indent=1)
-    )
-    if run.crops.is_dir():
-        shutil.copytree(run.crops, new.crops, dirs_exist_ok=True)
+    # In a folder beside it, which gets its name when it is whole: half a conversion looks like a run to be resumed.
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as temporary:
+        new = Run.create(Path(temporary) / out.name, config, data.listed)
+        new.keep(model, learnt)
+        new.write("log.csv", (source / "log.csv").read_text(encoding="utf-8"))
+        about = {"conversion": name, "from": source.name, "model": run.fingerprint()}
+        new.write(CONVERSION_FILE, json.dumps(about, indent=1))
+        if run.crops.is_dir():
+            shutil.copytree(run.crops, new.crops, dirs_exist_ok=True)
+        metrics = _metrics(new, run, (model, before), data, name, test)
+        new.write_metrics(metrics)
+        if out.exists():
+            out.rmdir()  # it is empty
+        new.path.rename(out)
+    return metrics
+
+
+def _metrics(new: Run, run: Run, models: tuple[PixPNet, PixPNet], data: DataSet, name: str, test: bool) -> Metrics:
+    """How the new model does, with and without replaced prototypes; keeps its answers."""
+    model, before = models
     former = run.read_metrics()
     answers: list[AnswerLine] = []
     tested = None
@@ -71,7 +85,7 @@ def convert(source: Path, name: str, out: Path, test: bool = False, own_code: bo
         answers += answer_lines("test", entries, tested.logits, model.class_names)
     validated = _evaluated(model, before, data, data.val)
     new.write_answers([*answers, *answer_lines("val", data.val, validated.logits, model.class_names)])
-    metrics = Metrics(
+    return Metrics(
         chosen_epoch=int(former["chosen_epoch"]),
         epochs=int(former["epochs"]),
         validation=validated.after,
@@ -82,8 +96,6 @@ def convert(source: Path, name: str, out: Path, test: bool = False, own_code: bo
         largest_field=max(field.max_fraction for field in model.fields),
         prototypes=model.num_prototypes,
     )
-    new.write_metrics(metrics)
-    return metrics
 
 
 def _evaluated(model: PixPNet, before: PixPNet, data: DataSet, entries: Sequence[Entry]) -> Evaluated:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pixpnet.box import hull
 from pixpnet.explanation import ClassExplanation, Explanation, Term
-from pixpnet.explanation.path_text import leaf_text, other_answers_text
+from pixpnet.explanation.path_text import leaf_text, not_found_text, other_answers_text
 from pixpnet.explanation.text import also_text
 from pixpnet.model import Origin, PixPNet
 from pixpnet.views.colours import REGIONS
@@ -118,7 +118,7 @@ class ExplanationBlock:
         truth: the true class, where it is known.
         predicted: why.
         others: why not.
-        readings: what other readings of the same scores answer; empty where there are none.
+        readings: what other readings of the same scores answer, and what not finding rests on; empty for a sum.
     """
 
     image: str
@@ -165,7 +165,7 @@ def explanation_block(explanation: Explanation, stock: Stock, truth: str | None 
         truth=truth or "",
         predicted=predicted,
         others=tuple(others),
-        readings=other_answers_text(explanation),
+        readings=" ".join(filter(None, (other_answers_text(explanation), not_found_text(explanation)))),
     )
 
 

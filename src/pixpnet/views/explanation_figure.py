@@ -11,7 +11,7 @@ from jaxtyping import UInt8
 from matplotlib.figure import Figure
 
 from pixpnet.box import hull
-from pixpnet.explanation.path_text import leaf_text, other_answers_text
+from pixpnet.explanation.path_text import leaf_text, not_found_text, other_answers_text
 from pixpnet.explanation.record import ClassExplanation, Explanation, Term
 from pixpnet.explanation.text import also_text
 from pixpnet.mapping.scene import Heatmaps
@@ -75,7 +75,12 @@ def _heading(slide: Slide, explanation: Explanation, shown: str) -> None:
     about = f"{share_words(explanation)}  ·  {explanation.model}"
     slide.words(_MARGIN, 0.75, f"{about}  ·  {explanation.image}", across, 10.5, MUTED)
     slide.words(_MARGIN, 0.95, sight_words(explanation), across, 10.5, MUTED)
-    notes = (f"Heat maps: {shown}." if shown else "", score_words(explanation), other_answers_text(explanation))
+    notes = (
+        f"Heat maps: {shown}." if shown else "",
+        score_words(explanation),
+        other_answers_text(explanation),
+        not_found_text(explanation),
+    )
     slide.words(_MARGIN, 1.15, "  ·  ".join(filter(None, notes)), across, 10.5, MUTED)
 
 
@@ -155,7 +160,7 @@ def _column(
     y = min(top + rows * height, foot) + 0.06
     slide.rule(x, y, width, GRID)
     if explained.path is not None:
-        nodes = f"{listed.left} more nodes. " if listed.left else ""
+        nodes = f"{listed.left} more node{'' if listed.left == 1 else 's'}. " if listed.left else ""
         slide.paragraph(x, y + 0.08, nodes + leaf_text(explained, explained.path), width, 9.5, INK, lines=4)
         return
     listed_sum = number(sum(term.contribution for term in listed.shown))

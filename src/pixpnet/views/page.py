@@ -52,7 +52,7 @@ def tree_page(model: PixPNet, explanations: Sequence[Explanation] = ()) -> str:
         NoTree: if the model does not decide by one.
     """
     stock = Stock(longest=256 if model.num_prototypes <= _MANY_PROTOTYPES else 112)
-    block = tree_block(model, stock)
+    block = tree_block(model, stock, explanations)
     blocks = [explanation_block(explanation, stock) for explanation in explanations]
     title = f"A tree of {block.nodes} prototypes for {model.num_classes} classes"
     return _render("tree_page.html", stock, {"title": title, "block": block, "blocks": blocks, "form": model.head.form})

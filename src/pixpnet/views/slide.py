@@ -22,6 +22,7 @@ from pixpnet.views.colours import GRID, INK, ON_REGIONS, REGIONS
 from pixpnet.views.outline import rings
 
 WIDTH, HEIGHT = 13.33, 7.5
+DOTS = 150  # an inch, where it becomes pixels
 SMALLEST = 9.0  # points; less cannot be read from the back row
 POINT = 1 / 72  # in inches
 _ASCENT = 0.93  # of the font's size
@@ -42,8 +43,8 @@ class Place:
 class Slide:
     """A figure to put words, pictures and outlines on, in inches from the top left corner."""
 
-    def __init__(self, width: float = WIDTH, height: float = HEIGHT) -> None:
-        self.figure = Figure(figsize=(width, height), dpi=150, facecolor="white")
+    def __init__(self, width: float = WIDTH, height: float = HEIGHT, dots: int = DOTS) -> None:
+        self.figure = Figure(figsize=(width, height), dpi=dots, facecolor="white")
         self._renderer: RendererAgg = FigureCanvasAgg(self.figure).get_renderer()  # type: ignore[no-untyped-call]
         self._axes = self.figure.add_axes((0, 0, 1, 1))
         self._axes.set(xlim=(0, width), ylim=(height, 0), autoscale_on=False)

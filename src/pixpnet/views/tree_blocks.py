@@ -1,7 +1,10 @@
 """What the page about a tree is given: nodes and leaves as shots and words, from the root on."""
 
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pixpnet.explanation.record import Explanation
 from pixpnet.model import PixPNet
 from pixpnet.views.blocks import PrototypeBlock, prototype_block
 from pixpnet.views.stock import Stock
@@ -23,6 +26,7 @@ class TreeBlock:
         nodes: how many nodes there are from here on.
         classes: names of the classes that the leaves from here on answer with, each once.
         open: whether the page shows what follows before anybody asks.
+        images: names of the images whose paths lead here.
     """
 
     number: int
@@ -33,16 +37,23 @@ class TreeBlock:
     nodes: int
     classes: tuple[str, ...]
     open: bool
+    images: tuple[str, ...]
 
 
-def tree_block(model: PixPNet, stock: Stock) -> TreeBlock:
-    """A model's whole tree.
+def tree_block(model: PixPNet, stock: Stock, explanations: Sequence[Explanation] = ()) -> TreeBlock:
+    """A model's whole tree, with the paths of some explanations marked and open.
 
     Raises:
         NoTree: if it does not decide by one.
     """
     tree = tree_of(model)
     made: dict[int, TreeBlock] = {}
+    passing: dict[int, list[str]] = defaultdict(list)
+    for explanation in explanations:
+        path = explanation.predicted.path
+        if path is not None:
+            for place in (*(turn.node for turn in tree.path_to(path.leaf)), ~path.leaf):
+                passing[place].append(explanation.image)
     levels = {0: 0}
     for place in tree.below(0):
         if place >= 0:
@@ -50,7 +61,9 @@ def tree_block(model: PixPNet, stock: Stock) -> TreeBlock:
     for place in reversed(list(tree.below(0))):
         if place < 0:
             known = leaf_classes(model, ~place)
-            made[place] = TreeBlock(~place, leaf_words(known), None, None, None, 0, (known[0].class_name,), open=False)
+            made[place] = TreeBlock(
+                ~place, leaf_words(known), None, None, None, 0, (known[0].class_name,), False, tuple(passing[place])
+            )
             continue
         missed, found = (made[child] for child in tree.children[place])
         origin = None if model.origins is None else model.origins[place]
@@ -62,6 +75,7 @@ def tree_block(model: PixPNet, stock: Stock) -> TreeBlock:
             missed=missed,
             nodes=1 + found.nodes + missed.nodes,
             classes=tuple(dict.fromkeys((*found.classes, *missed.classes))),
-            open=levels[place] < _OPEN_LEVELS,
+            open=levels[place] < _OPEN_LEVELS or bool(passing[place]),
+            images=tuple(passing[place]),
         )
     return made[0]

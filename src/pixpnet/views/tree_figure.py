@@ -15,10 +15,13 @@ from pixpnet.parts import BinaryTree
 from pixpnet.views.colours import BLUE, GRID, INK, MUTED, VERMILION
 from pixpnet.views.pictures import cut_out
 from pixpnet.views.prototypes import origin_pixels
-from pixpnet.views.slide import HEIGHT, SMALLEST, Slide
+from pixpnet.views.slide import DOTS, HEIGHT, SMALLEST, Slide
 from pixpnet.views.words import percent
 
-_MARGIN, _TOP, _LEVEL, _LEAF, _NODE, _NAME = 0.45, 1.5, 1.3, 0.46, 0.62, 3.6
+_MARGIN, _TOP, _LEVEL, _NODE, _NAME = 0.45, 1.5, 1.3, 0.62, 3.6
+# Inches for a leaf; a sheet of many leaves is drawn closer, and printed at fewer dots: viewers open 200 inches at most.
+_LEAF, _CLOSE_LEAF, _MANY_LEAVES, _MOST_LEAVES = 0.46, 0.3, 128, 600
+_FEWER_DOTS = 90
 _NARROWEST = 9.0
 _LEAST_SHARE = 0.05  # of a class in a leaf that is named
 
@@ -77,17 +80,25 @@ def tree_figure(model: PixPNet, explanation: Explanation | None = None) -> Figur
 
     Raises:
         NoTree: if the model does not decide by a tree, or the explanation has no path.
+        ValueError: if the tree has more leaves than a sheet holds.
     """
     tree = tree_of(model)
+    if tree.num_leaves > _MOST_LEAVES:
+        raise ValueError(
+            f"{tree.num_leaves} leaves do not fit on a sheet, which holds {_MOST_LEAVES}: write a page to fold and "
+            "zoom, --out tree.html"
+        )
+    leaf_height = _LEAF if tree.num_leaves <= _MANY_LEAVES else _CLOSE_LEAF
     path = None if explanation is None else explanation.predicted.path
     if explanation is not None and path is None:
         raise NoTree("this explanation is a sum, not a path: explain an image with a model that decides by a tree")
     order = {leaf: place for place, leaf in enumerate(tree.leaves_below(0))}
     width = max(_NARROWEST, 2 * _MARGIN + tree.depth * _LEVEL + _NAME)
-    slide = Slide(width, max(0.5 * HEIGHT, _TOP + tree.num_leaves * _LEAF + 0.4))
+    dots = DOTS if tree.num_leaves <= _MANY_LEAVES else _FEWER_DOTS
+    slide = Slide(width, max(0.5 * HEIGHT, _TOP + tree.num_leaves * leaf_height + 0.4), dots)
     _heading(slide, model, tree, explanation, width - 2 * _MARGIN)
     turns = {} if path is None else dict(tree.path_to(path.leaf))
-    heights: dict[int, float] = {~leaf: _TOP + (place + 0.5) * _LEAF for leaf, place in order.items()}
+    heights: dict[int, float] = {~leaf: _TOP + (place + 0.5) * leaf_height for leaf, place in order.items()}
     levels = {0: 0}
     for place in tree.below(0):
         if place >= 0:
@@ -105,7 +116,7 @@ def tree_figure(model: PixPNet, explanation: Explanation | None = None) -> Figur
             colour = VERMILION if taken else BLUE if found else MUTED
             slide.line(points, colour, dashed=not found, width=3 if taken else 1.1)
     for node in range(tree.num_nodes):
-        _node(slide, model, node, _MARGIN + levels[node] * _LEVEL, heights[node], node in turns)
+        _node(slide, model, node, _MARGIN + levels[node] * _LEVEL, heights[node], node in turns, leaf_height)
     for leaf in order:
         chosen = path is not None and path.leaf == leaf
         words = leaf_words(leaf_classes(model, leaf))
@@ -125,10 +136,10 @@ def _heading(slide: Slide, model: PixPNet, tree: BinaryTree, explanation: Explan
         slide.paragraph(_MARGIN, y, leaf_text(explanation.predicted, explanation.predicted.path), across, 10.5, lines=2)
 
 
-def _node(slide: Slide, model: PixPNet, node: int, x: float, y: float, on_path: bool) -> None:
+def _node(slide: Slide, model: PixPNet, node: int, x: float, y: float, on_path: bool, leaf_height: float) -> None:
     origin = None if model.origins is None else model.origins[node]
     pixels = None if origin is None else cut_out(origin_pixels(model, origin), origin.boxes)
-    side = min(_NODE, 0.84 * _LEAF * 2)
+    side = min(_NODE, 1.68 * leaf_height)
     if pixels is not None:
         slide.picture(pixels, x, y - side / 2, side)
     else:

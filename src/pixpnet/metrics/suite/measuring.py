@@ -129,7 +129,10 @@ def measure(
         health = suite.health(found)
         told = partial(watching, "parts and places")
         places = measure_places(model, data, entries, settings.seed, kept, told)
-    rows = tuple(_row(name, ordered[name], parts.get(name), notes[name], settings) for name in settings.mappings)
+    known = [model.ownership.measured_on] if model.ownership.measured_on is not None else []
+    rows = tuple(
+        _row(name, ordered[name], parts.get(name), notes[name] + known, settings) for name in settings.mappings
+    )
     at = f" @ {model.backbone.cut}" if model.backbone.cut else ""
     table = Table(
         run=str(found.path),
@@ -233,8 +236,6 @@ class _Suite:
             if name == "prp":
                 notes[name].append("prp draws no region of its own, so there is no S_con and no S_sta (as in Table 2)")
                 continue
-            if (known := self.model.ownership.measured_on) is not None:
-                notes[name].append(known)
             parts = self.kept.get(_Parts, *key, name)
             if parts is None:
                 window, claimed = scores_by_region(

@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Tests start dozens of processes; where bytecode may not be kept, each would compile the package anew.
+CACHED := PYTHONDONTWRITEBYTECODE=
 
 .PHONY: help install demo quick test test-slow browser check bench format clean
 
@@ -38,10 +40,10 @@ quick: $(STAMP)  ## a short loop while you work: format, lint, and tests that ca
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
-	OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=few $(BIN)/python -m pytest -n 2 --dist worksteal -k 'not stage2 and not interrupted and not two_processes' $(QUICK)
+	$(CACHED) OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=few $(BIN)/python -m pytest -n 2 --dist worksteal -k 'not stage2 and not interrupted and not two_processes' $(QUICK)
 
 test: check  ## everything that must hold before a change lands
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+	$(CACHED) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 browser:  ## Chromium for the tests of pages, where there is none and this machine lets us install it
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
@@ -50,7 +52,7 @@ browser:  ## Chromium for the tests of pages, where there is none and this machi
 	  echo "no Chromium here, and it cannot be installed (that needs root and Debian's apt-get): tests of pages skip"
 
 test-slow: $(STAMP)  ## what takes minutes: the probe on timm's families, and on every pixel of Inception
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n 2 --dist worksteal
+	$(CACHED) OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n 2 --dist worksteal
 
 bench: $(STAMP)  ## speed, as ratios measured side by side in one run
 	$(BIN)/python benchmarks/fields.py

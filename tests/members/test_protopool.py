@@ -13,7 +13,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from pixpnet.config import RunConfig
+from pixpnet.config import RunConfig, config_from_plain, plain_config
+from pixpnet.family import member_named
 from pixpnet.members.protopool import (
     PRESETS,
     Annealing,
@@ -128,6 +129,26 @@ def test_there_is_one_replacement_at_the_end_whatever_the_epochs() -> None:
         assert [any(isinstance(action, Replace) for action in stage.at_end) for stage in found] == [False, True, False]
 
 
+def test_rehearsed_replacements_come_after_the_last_epochs_and_the_head_learns_behind_the_last_one_only() -> None:
+    settings = replace(ProtoPoolConfig(), replacement=FinalReplacement(rehearsals=2))
+    plan = stages(settings)
+    assert [(stage.name, stage.epochs) for stage in plan] == [
+        ("warm_up", 10), ("joint", 18), ("joint", 1), ("joint", 1), ("head", 25),
+    ]  # fmt: skip
+    assert [any(isinstance(action, Replace) for action in stage.at_end) for stage in plan] == [
+        False, True, True, True, False,
+    ]  # fmt: skip
+    # Prototypes that learn on after a rehearsal are no patches, and no result.
+    assert [stage.selectable for stage in plan] == [*["never"] * 4, "every epoch"]
+    assert [stage.begins for stage in plan] == [0, 10, 28, 29, 30]
+
+
+def test_more_rehearsals_than_epochs_are_one_after_each_epoch() -> None:
+    optim = replace(ProtoPoolConfig().optimisation, epochs=3, warm_up_epochs=0)
+    plan = stages(replace(ProtoPoolConfig(), optimisation=optim, replacement=FinalReplacement(rehearsals=99)))
+    assert [(stage.name, stage.epochs) for stage in plan] == [*[("joint", 1)] * 3, ("head", 25)]
+
+
 def test_slots_learn_with_prototypes_and_the_head_learns_alone_by_less() -> None:
     warm, joint, head = stages(ProtoPoolConfig())
     assert warm.learns == {"add_on", "prototypes", "slots"}
@@ -159,6 +180,42 @@ def test_rates_and_weight_decay_are_the_published_ones() -> None:
 def test_the_add_on_is_one_convolution_and_a_sigmoid() -> None:
     model = pixel_model("protopool", ProtoPoolArchitecture(dim=3), classes=2, size=4)
     assert [type(layer).__name__ for layer in model.grids[0].add_on.children()] == ["Conv2d", "Sigmoid"]
+
+
+@pytest.mark.parametrize("channels", [64, 512])
+def test_a_centred_start_puts_embeddings_and_prototypes_at_the_same_distance_from_the_centre(channels: int) -> None:
+    torch.manual_seed(0)
+    parts = member_named("protopool").parts(replace(PRESETS["laptop"].architecture, dim=256), (channels,), 12)
+    cells = 5 + 3 * torch.randn(8, channels, 7, 7)  # the add-on normalises them
+    embeddings = parts.add_ons[0](cells).detach().numpy()
+    prototypes = parts.comparisons[0].prototypes.detach().numpy()
+    for numbers in (embeddings, prototypes):
+        assert numbers.mean() == pytest.approx(0.5, abs=0.01)
+        assert numbers.std() == pytest.approx(0.1, abs=0.01)
+
+
+def test_focal_scores_of_images_differ_more_from_a_centred_start() -> None:
+    cells = torch.randn(8, 128, 7, 7)
+
+    def spread(start: Any) -> float:
+        """The standard deviation over images of the focal score, in NumPy."""
+        torch.manual_seed(0)
+        architecture = ProtoPoolArchitecture(cells="normalised", start=start)
+        parts = member_named("protopool").parts(architecture, (128,), 12)
+        embeddings = parts.add_ons[0](cells).detach().double().numpy()
+        prototypes = parts.comparisons[0].prototypes.detach().double().numpy()[None, :, :, 0, 0]
+        distances = ((embeddings.reshape(8, 1, 256, 49) - prototypes[..., None]) ** 2).sum(axis=2)
+        near, mean = (np.log((d + 1) / (d + 1e-4)) for d in (distances.min(axis=2), distances.mean(axis=2)))
+        return float((near - mean).std(axis=0).mean())
+
+    assert spread("centred") > 5 * spread("spread")
+
+
+def test_settings_of_earlier_versions_are_read_without_what_was_added_since() -> None:
+    values = plain_config(RunConfig(member="protopool"))
+    assert values["architecture"].pop("start") == "spread"
+    assert values["replacement"].pop("rehearsals") == 0
+    assert config_from_plain(values).settings == ProtoPoolConfig()
 
 
 # Replacement --------------------------------------------------------------------------------------------------------

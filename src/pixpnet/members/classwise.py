@@ -5,9 +5,10 @@ Like member files, it imports torch inside functions only.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pixpnet.settings import MemberSettings, Optimisation, Replacement
+from pixpnet.members import budgets
+from pixpnet.settings import Frame, MemberSettings, Optimisation, Replacement
 
 if TYPE_CHECKING:
     from torch import nn
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
     from pixpnet.model import PixPNet
     from pixpnet.parts import Comparison, Decision, Ownership, Parts
     from pixpnet.training.groups import Group
+
+Settings = TypeVar("Settings", bound=MemberSettings)
+
+# Of ProtoPNet and TesNet: any patch of the class, whoever else takes it, and then the head learns.
+PUBLISHED_REPLACEMENT = Replacement(start=10, every=10, unique="none", assignment="nearest_first", head_epochs=20)
 
 
 def classwise_parts(
@@ -71,9 +77,31 @@ def share_out(prototypes: int, grids: int, option: str = "--architecture.prototy
     return tuple(prototypes // grids + (number < prototypes % grids) for number in range(grids))
 
 
-def two_replacements(optimisation: Optimisation, first: int) -> Replacement:
-    """For small budgets: one replacement on the way and one at the end, each followed by a few epochs of the head."""
-    return Replacement(first, optimisation.epochs - first, unique="none", assignment="nearest_first", head_epochs=4)
+def presets_with_head(published: Settings, small: object) -> Mapping[str, Settings]:
+    """The published settings and the small budgets of a member whose head learns after each replacement.
+
+    On small budgets there is one replacement on the way and one at the end, each followed by a few epochs of the head.
+
+    Args:
+        published: the member's defaults.
+        small: the architecture on small budgets.
+    """
+    defaults: Any = published
+
+    def preset(optim: Optimisation, first: int, frame: Frame | None = None) -> Settings:
+        replacement = replace(PUBLISHED_REPLACEMENT, start=first, every=optim.epochs - first, head_epochs=4)
+        changed: Settings = replace(
+            defaults, architecture=small, optimisation=optim, replacement=replacement, frame=frame
+        )
+        return changed
+
+    return {
+        "paper": replace(defaults, frame="crop"),
+        "laptop": preset(budgets.LAPTOP, 8),
+        "scratch": preset(budgets.SCRATCH, 8),
+        "frozen": preset(budgets.FROZEN, 12, "stretch"),
+        "tail": preset(budgets.TAIL, 8, "stretch"),
+    }
 
 
 def refuse_without_head_epochs(replacement: Replacement, published: str) -> None:

@@ -136,6 +136,9 @@ class PixPNetConfig:
 _LEARNING_HEADS = frozenset({"linear", "own_class"})
 
 _SMALL_BUDGET_LOSSES = Losses(cluster_weight=0.8, separation_weight=0.08)
+# Each prototype of a class has a place of its own in an image. Few images, seen again and again in the same views,
+# would be learnt by heart: half of the channels are left out at a time (docs/decisions/windows.md).
+_ON_KEPT_FEATURES = Architecture(cells="normalised", pooling="distinct", channel_dropout=0.5)
 PRESETS: Mapping[str, PixPNetConfig] = {
     "paper": PixPNetConfig(frame="crop"),
     # Prototypes are replaced after every epoch of the second half: the network learns with patches in place, and the
@@ -146,21 +149,11 @@ PRESETS: Mapping[str, PixPNetConfig] = {
     "scratch": PixPNetConfig(
         Architecture(dim=128, cells="normalised"), _SMALL_BUDGET_LOSSES, budgets.SCRATCH, Replacement(start=5, every=3)
     ),
-    # Each prototype of a class has a place of its own in an image. Few images, seen again and again in the same views,
-    # would be learnt by heart: half of the channels are left out at a time (docs/decisions/windows.md).
     "frozen": PixPNetConfig(
-        Architecture(cells="normalised", pooling="distinct", channel_dropout=0.5),
-        _SMALL_BUDGET_LOSSES,
-        budgets.FROZEN,
-        Replacement(start=8, every=1),
-        frame="stretch",
+        _ON_KEPT_FEATURES, _SMALL_BUDGET_LOSSES, budgets.FROZEN, Replacement(start=8, every=1), "stretch"
     ),
     "tail": PixPNetConfig(
-        Architecture(cells="normalised", pooling="distinct", channel_dropout=0.5),
-        _SMALL_BUDGET_LOSSES,
-        budgets.TAIL,
-        Replacement(start=6, every=1),
-        frame="stretch",
+        _ON_KEPT_FEATURES, _SMALL_BUDGET_LOSSES, budgets.TAIL, Replacement(start=6, every=1), "stretch"
     ),
 }
 

@@ -2,9 +2,9 @@
 
 The defaults are those of the published implementation (FAMILY: add-on with Kaiming weights before the sigmoid too,
 `log((d + 1) / (d + eps))`, cluster and separation losses, L1 on off-class weights). Departures, all deliberate: the
-model is chosen on a validation split, the backbone keeps its batch statistics where it does not learn, cluster and
-rates fall after five whole epochs, prototypes are replaced at the end as well, and cluster and
-separation do not saturate at the largest possible distance, and there are 50 epochs (published: until stopped by hand).
+model is chosen on a validation split, the backbone keeps its batch statistics where it does not learn, rates fall after
+five whole epochs, prototypes are replaced at the end as well, cluster and separation do not saturate at the largest
+possible distance, and there are 50 epochs (published: until stopped by hand).
 """
 
 from collections.abc import Mapping
@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from pixpnet.family import Member
-from pixpnet.members import budgets
 from pixpnet.members.classwise import (
+    PUBLISHED_REPLACEMENT,
     classwise_parts,
     groups_without_head_decay,
+    presets_with_head,
     pretraining_extras,
     refuse_without_head_epochs,
-    two_replacements,
 )
 from pixpnet.records import refuse_above
 from pixpnet.settings import Frame, Optimisation, Replacement, not_negative, positive
@@ -96,33 +96,14 @@ class ProtoPNetConfig:
     architecture: ProtoPNetArchitecture = field(default_factory=ProtoPNetArchitecture)
     losses: ProtoPNetLosses = field(default_factory=ProtoPNetLosses)
     optimisation: Optimisation = field(default_factory=lambda: Optimisation(epochs=50, batch_size=80, schedule="steps"))
-    replacement: Replacement = field(
-        default_factory=lambda: Replacement(
-            start=10, every=10, unique="none", assignment="nearest_first", head_epochs=20
-        )
-    )
+    replacement: Replacement = PUBLISHED_REPLACEMENT
     frame: Frame | None = None
 
     def __post_init__(self) -> None:
         refuse_without_head_epochs(self.replacement, "20 in ProtoPNet")
 
 
-def _small(optimisation: Optimisation, first: int, frame: Frame | None = None) -> ProtoPNetConfig:
-    return ProtoPNetConfig(
-        ProtoPNetArchitecture(cells="normalised"),
-        optimisation=optimisation,
-        replacement=two_replacements(optimisation, first),
-        frame=frame,
-    )
-
-
-PRESETS: Mapping[str, ProtoPNetConfig] = {
-    "paper": ProtoPNetConfig(frame="crop"),
-    "laptop": _small(budgets.LAPTOP, 8),
-    "scratch": _small(budgets.SCRATCH, 8),
-    "frozen": _small(budgets.FROZEN, 12, "stretch"),
-    "tail": _small(budgets.TAIL, 8, "stretch"),
-}
+PRESETS: Mapping[str, ProtoPNetConfig] = presets_with_head(ProtoPNetConfig(), ProtoPNetArchitecture(cells="normalised"))
 
 
 def parts(how: ProtoPNetArchitecture, channels: tuple[int, ...], num_classes: int) -> "Parts":

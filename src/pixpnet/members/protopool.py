@@ -13,7 +13,8 @@ Where published settings leave something open, or ours depart from them:
 - 30 epochs, where the annealing ends. The first epoch that trains is number 1 of the annealing.
 - The first weights of the add-on are those of the family's usual one (Kaiming). Batches of 80, as ProtoPNet.
 - Small presets have a pool that suits the classes: four prototypes for every ten slots of all classes, and at least
-  twice as many as a class has slots.
+  twice as many as a class has slots. `_small` and `_photographs` say in
+  what else they differ.
 - Where features of a frozen backbone are kept, mixup mixes those.
 - With several grids, the pool is shared out among them, and a slot may hold prototypes of any.
 - Absent: rates that fall by 5 % while validation does not improve (rates are functions of time here).
@@ -29,7 +30,7 @@ from typing import TYPE_CHECKING, Literal
 from pixpnet.family import Member
 from pixpnet.members import budgets
 from pixpnet.members.classwise import pretraining_extras, share_out
-from pixpnet.records import refuse_above
+from pixpnet.records import ADDED_LATER, refuse_above
 from pixpnet.settings import Frame, Optimisation, Replacement, not_negative, positive
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 
 # Prototypes for each slot, where the pool is as large as suits the classes.
 _SHARED = 0.4
+# Of embeddings and prototypes where learning begins near the centre of the cube that a sigmoid fills.
+_DEVIATION = 0.1
 # The head's rate is multiplied by this every so many epochs.
 _HEAD_FACTOR, _HEAD_EPOCHS = 0.95, 5
 
@@ -65,6 +68,9 @@ class ProtoPoolArchitecture:
         cells: what the add-on gets: plain is what the backbone gives (published); normalised shifts and scales the
             channels of each cell to mean 0 and variance 1, by that cell alone
         channel_dropout: share of the backbone's channels that are left out of each cell while learning
+        start: where learning begins. spread is published: weights of the add-on by Kaiming, prototypes uniform in
+            [0, 1), and squared distances of dozens, at which the focal score is flat. centred has small weights, so
+            that embeddings lie about 0.5 with a standard deviation of 0.1, and prototypes drawn likewise
     """
 
     dim: int = 256
@@ -76,6 +82,7 @@ class ProtoPoolArchitecture:
     other_weight: float = 0.0
     cells: Literal["plain", "normalised"] = "plain"
     channel_dropout: float = 0.0
+    start: Literal["spread", "centred"] = field(default="spread", metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         if not 0 <= self.channel_dropout < 1:
@@ -141,7 +148,7 @@ class Annealing:
 
 @dataclass(frozen=True)
 class FinalReplacement:
-    """How prototypes become training patches, once, at the end.
+    """How prototypes become training patches at the end.
 
     Attributes:
         unique: no two prototypes of the pool from the same image, the same patch, or no such rule (published). With too
@@ -149,15 +156,19 @@ class FinalReplacement:
         assignment: where there is such a rule: smallest_total chooses the patches with the smallest sum of distances;
             nearest_first lets the nearest pair choose first
         head_epochs: epochs of the head alone after it
+        rehearsals: epochs before the last after each of which prototypes become patches too, and learn on as such
+            (published: none)
     """
 
     unique: Literal["image", "patch", "none"] = "none"
     assignment: Literal["smallest_total", "nearest_first"] = "nearest_first"
     head_epochs: int = 25
+    rehearsals: int = field(default=0, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         positive(self, "head_epochs")
-        refuse_above(self, {"head_epochs": 100_000}, "replacement.")
+        not_negative(self, "rehearsals")
+        refuse_above(self, {"head_epochs": 100_000, "rehearsals": 100_000}, "replacement.")
 
 
 @dataclass(frozen=True)
@@ -183,27 +194,43 @@ class ProtoPoolConfig:
     frame: Frame | None = None
 
 
-def _small(optimisation: Optimisation, frame: Frame | None = None) -> ProtoPoolConfig:
+def _small(optimisation: Optimisation) -> ProtoPoolConfig:
     """A pool that suits the classes; slots that are sharp after two thirds of the epochs.
 
     Prototypes become patches only once, when nothing but the head can still adapt: in a few small epochs it must learn
-    faster than published. (Tried on coloured squares only.)
+    faster than published.
     """
     return ProtoPoolConfig(
         ProtoPoolArchitecture(prototypes=None, cells="normalised"),
         annealing=Annealing(epochs=max(1, 2 * optimisation.epochs // 3)),
         optimisation=replace(optimisation, head_rate=3e-3),
         replacement=FinalReplacement(head_epochs=10),
+    )
+
+
+def _photographs(optimisation: Optimisation, frame: Frame | None = None) -> ProtoPoolConfig:
+    """The same, for hundreds of steps on a few hundred photographs (docs/decisions/small-budgets.md).
+
+    Embeddings of 64 dimensions and prototypes begin near the centre, where squared distances are about 1 and the focal
+    score tells them apart. Cluster and separation weigh an eighth of what is published, and images are not mixed.
+    Prototypes become patches after every epoch of the second half.
+    """
+    small = _small(optimisation)
+    return replace(
+        small,
+        architecture=replace(small.architecture, dim=64, start="centred"),
+        losses=ProtoPoolLosses(cluster_weight=0.1, separation_weight=0.01, mixup=0.0),
+        replacement=replace(small.replacement, rehearsals=optimisation.epochs // 2),
         frame=frame,
     )
 
 
 PRESETS: Mapping[str, ProtoPoolConfig] = {
     "paper": ProtoPoolConfig(frame="crop"),
-    "laptop": _small(budgets.LAPTOP),
+    "laptop": _photographs(budgets.LAPTOP),
     "scratch": _small(budgets.SCRATCH),
-    "frozen": _small(budgets.FROZEN, "stretch"),
-    "tail": _small(budgets.TAIL, "stretch"),
+    "frozen": _photographs(budgets.FROZEN, "stretch"),
+    "tail": _photographs(budgets.TAIL, "stretch"),
 }
 
 
@@ -216,10 +243,15 @@ def parts(architecture: ProtoPoolArchitecture, channels: tuple[int, ...], num_cl
 
     similarity = made.Original(architecture.epsilon)
     pool = architecture.pool_size(num_classes)
+    centred = architecture.start == "centred"
     add_ons, comparisons = [], []
     for count, share in zip(channels, share_out(pool, len(channels), "--architecture.prototypes"), strict=True):
         layer = nn.Conv2d(count, architecture.dim, kernel_size=1)
-        nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+        if centred:
+            # The slope of the sigmoid at 0 is 1/4, and the channels of a normalised cell have variance 1.
+            nn.init.normal_(layer.weight, std=4 * _DEVIATION * count**-0.5)
+        else:
+            nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
         assert layer.bias is not None
         nn.init.zeros_(layer.bias)
         add_ons.append(
@@ -227,7 +259,8 @@ def parts(architecture: ProtoPoolArchitecture, channels: tuple[int, ...], num_cl
                 nn.Sequential(layer, nn.Sigmoid()), architecture.cells, architecture.channel_dropout
             )
         )
-        prototypes = torch.rand(share, architecture.dim, 1, 1)
+        shape = (share, architecture.dim, 1, 1)
+        prototypes = torch.normal(0.5, _DEVIATION, shape) if centred else torch.rand(shape)
         comparisons.append(made.Comparison(prototypes, made.SquaredL2(), similarity, made.Focal()))
     decision = made.SlotDecision(
         num_classes,
@@ -304,8 +337,11 @@ def stages(config: ProtoPoolConfig) -> "tuple[Stage, ...]":
         l1,
         LossTerm("orthogonality", losses.orthogonality, slot_orthogonality),
     ]
-    at_the_end = Replacement(optim.epochs, optim.epochs, final.unique, final.assignment, final.head_epochs)
-    usual = usual_stages(optim, at_the_end, terms, head_learns=True, step=mixing_step(losses.mixup))
+    first = max(1, optim.epochs - final.rehearsals)
+    replacement = Replacement(first, 1, final.unique, final.assignment, final.head_epochs)
+    usual = usual_stages(optim, replacement, terms, head_learns=True, step=mixing_step(losses.mixup))
+    # The head learns behind the last replacement only.
+    usual = tuple(stage for stage in usual if "head" not in stage.learns or stage is usual[-1])
 
     def with_slots(stage: "Stage") -> "Stage":
         if "prototypes" in stage.learns:

@@ -21,13 +21,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from pixpnet.family import Member
-from pixpnet.members import budgets
 from pixpnet.members.classwise import (
+    PUBLISHED_REPLACEMENT,
     classwise_parts,
     groups_without_head_decay,
+    presets_with_head,
     pretraining_extras,
     refuse_without_head_epochs,
-    two_replacements,
 )
 from pixpnet.records import refuse_above
 from pixpnet.settings import Frame, Optimisation, Replacement, not_negative, positive
@@ -105,33 +105,14 @@ class TesNetConfig:
     architecture: TesNetArchitecture = field(default_factory=TesNetArchitecture)
     losses: TesNetLosses = field(default_factory=TesNetLosses)
     optimisation: Optimisation = field(default_factory=lambda: Optimisation(epochs=20, batch_size=80, schedule="steps"))
-    replacement: Replacement = field(
-        default_factory=lambda: Replacement(
-            start=10, every=10, unique="none", assignment="nearest_first", head_epochs=20
-        )
-    )
+    replacement: Replacement = PUBLISHED_REPLACEMENT
     frame: Frame | None = None
 
     def __post_init__(self) -> None:
         refuse_without_head_epochs(self.replacement, "20 in TesNet")
 
 
-def _small(optimisation: Optimisation, first: int, frame: Frame | None = None) -> TesNetConfig:
-    return TesNetConfig(
-        TesNetArchitecture(cells="normalised"),
-        optimisation=optimisation,
-        replacement=two_replacements(optimisation, first),
-        frame=frame,
-    )
-
-
-PRESETS: Mapping[str, TesNetConfig] = {
-    "paper": TesNetConfig(frame="crop"),
-    "laptop": _small(budgets.LAPTOP, 8),
-    "scratch": _small(budgets.SCRATCH, 8),
-    "frozen": _small(budgets.FROZEN, 12, "stretch"),
-    "tail": _small(budgets.TAIL, 8, "stretch"),
-}
+PRESETS: Mapping[str, TesNetConfig] = presets_with_head(TesNetConfig(), TesNetArchitecture(cells="normalised"))
 
 
 def parts(architecture: TesNetArchitecture, channels: tuple[int, ...], num_classes: int) -> "Parts":

@@ -3,13 +3,16 @@
 import json
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from pixpnet.class_names import printable
 from pixpnet.data import DataSet, Entry, Loading, plain_loader
 from pixpnet.family import member_named
 from pixpnet.model import PixPNet
 from pixpnet.model.weights import read_state
+from pixpnet.records import from_plain, to_plain
 from pixpnet.training.answers import AnswerLine, answer_lines
 from pixpnet.training.final_evaluation import Evaluated, evaluate_both
 from pixpnet.training.run import Run, RunError
@@ -61,8 +64,8 @@ def convert(source: Path, name: str, out: Path, test: bool = False, own_code: bo
         new = Run.create(Path(temporary) / out.name, config, data.listed)
         new.keep(model, learnt)
         new.write("log.csv", (source / "log.csv").read_text(encoding="utf-8"))
-        about = {"conversion": name, "from": source.name, "model": run.fingerprint()}
-        new.write(CONVERSION_FILE, json.dumps(about, indent=1))
+        about = _About(name, source.resolve().name, run.fingerprint())
+        new.write(CONVERSION_FILE, json.dumps(to_plain(about), indent=1))
         if run.crops.is_dir():
             shutil.copytree(run.crops, new.crops, dirs_exist_ok=True)
         metrics = _metrics(new, run, (model, before), data, name, test)
@@ -71,6 +74,36 @@ def convert(source: Path, name: str, out: Path, test: bool = False, own_code: bo
             out.rmdir()  # it is empty
         new.path.rename(out)
     return metrics
+
+
+def conversion_note(run: Run) -> str | None:
+    """From which model a run's model was converted, as a sentence; None where it was trained.
+
+    Raises:
+        RunError: if the file that says so is damaged.
+    """
+    try:
+        text = (run.path / CONVERSION_FILE).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    try:
+        about = from_plain(_About, json.loads(text), CONVERSION_FILE)
+        summary = member_named(run.config.member).conversions[about.conversion].summary
+    except (ValueError, KeyError, RecursionError) as error:
+        raise RunError(f"{run.path / CONVERSION_FILE} is damaged: {error}") from error
+    return (
+        f"The model of the run {printable(about.source)} was turned into {summary}, without training. Configuration and "
+        "log are those of that run; accuracies are this model's own."
+    )
+
+
+@dataclass(frozen=True)
+class _About:
+    """What `conversion.json` says: which conversion, of which run, and of which model by its digest."""
+
+    conversion: str
+    source: str
+    model: str
 
 
 def _metrics(new: Run, run: Run, models: tuple[PixPNet, PixPNet], data: DataSet, name: str, test: bool) -> Metrics:

@@ -18,6 +18,7 @@ from pixpnet.model import PixPNet
 from pixpnet.records import from_plain
 from pixpnet.training import Metrics, Run
 from pixpnet.training.answers import AnswerLine, confusion_of
+from pixpnet.training.converting import conversion_note
 from pixpnet.training.judging import Judgement, judgement
 from pixpnet.views.page import report_page
 from pixpnet.views.report import Example, Report, Tested, tested
@@ -93,7 +94,8 @@ def report(
     found, told = Run(Path(run)), watching or _nobody
     metrics = from_plain(Metrics, found.read_metrics(), str(found.path / "metrics.json"))
     model = found.model(own_code).to(device)
-    notes: list[str] = []
+    converted = conversion_note(found)
+    notes: list[str] = [] if converted is None else [converted]
     missing: str | None = None
     chosen: list[tuple[Sample, str | None]] = [(sample, None) for sample in _read(images, model)]
     if examples and not chosen:

@@ -92,8 +92,8 @@ def conversion_note(run: Run) -> str | None:
     except (ValueError, KeyError, RecursionError) as error:
         raise RunError(f"{run.path / CONVERSION_FILE} is damaged: {error}") from error
     return (
-        f"The model of the run {printable(about.source)} was turned into {summary}, without training. Configuration and "
-        "log are those of that run; accuracies are this model's own."
+        f"The model of the run {printable(about.source)} was turned into {summary}, without training. Configuration "
+        "and log are those of that run; accuracies are this model's own."
     )
 
 

@@ -12,7 +12,7 @@ from pixpnet.records import ADDED_LATER, refuse_above
 KEPT_EPOCH = (
     "the last epoch whose validation accuracy after replacement is within one standard error of the best so far"
 )
-"""Which model a run keeps, in the words that every display of the choice uses (`training.fitting` decides it)."""
+"""Which model a run keeps, in the words that every display of the choice uses (`training.selection` decides it)."""
 
 Frame = Literal["crop", "stretch", "pad"]
 _MOST_EPOCHS = 100_000

@@ -3,11 +3,24 @@
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves, tree_map
 
 from pixpnet.fields import receptive_fields
 from pixpnet.fields.probe import probe
-from pixpnet.model import Backbone, PixPNet
+from pixpnet.model import Backbone, Output, PixPNet
 from tests.model.conftest import PREPROCESSING, SIZE, small_model
+
+
+def test_an_answer_holds_tensors_and_nothing_else(model: PixPNet, images: Tensor) -> None:
+    output = model(images)
+    leaves = tree_leaves(output)
+    assert all(isinstance(leaf, Tensor) for leaf in leaves)
+    matches, (grid,) = output.matches, output.matches.grids
+    for tensor in (output.logits, matches.scores, matches.distances, matches.cells, grid.distance_maps):
+        assert any(tensor is leaf for leaf in leaves)
+    again = tree_map(lambda tensor: tensor.clone(), output)
+    assert isinstance(again, Output)
+    assert torch.equal(again.matches.distance_maps, matches.distance_maps)
 
 
 @pytest.mark.parametrize("head", ["class_sum", "linear", "frozen", "own_class"])

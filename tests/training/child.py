@@ -14,6 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pytorch_lightning as pl
 import torch
 
 import pixpnet.training.replacement as replacement_module
@@ -59,7 +60,7 @@ def after_call(owner: Any, name: str, number: int) -> None:
 
 def write_half(number: int) -> None:
     """Dies with half a checkpoint written."""
-    trainer, calls = train_module.pl.Trainer, count(1)
+    trainer, calls = pl.Trainer, count(1)
     original = trainer.save_checkpoint
 
     def half(self: Any, path: Path, *args: Any, **kwargs: Any) -> None:

@@ -7,8 +7,9 @@ can share it; it takes parameters, modes and submodules from the network when it
 
 Symbols know neither values nor shapes, so code that branches on either is refused (`Untraceable`), and what is left
 holds for all images. So are code that reads differently in training and in eval mode, that switches gradients or
-autocast, draws random numbers, makes tensors of its own, or writes to its module. One thing is not seen here, a
-question like ``isinstance(x, Tensor)``: `pixpnet.model.segments` compares results with those of the network.
+autocast, draws random numbers, makes tensors of its own, or writes to its module. Two things are not seen here, a
+question like ``isinstance(x, Tensor)`` and ``x += 1`` where another name stands for the same tensor: for these
+`pixpnet.model.segments` compares results with those of the network.
 
 ``torch.fx.Tracer`` is not used because it replaces ``nn.Module.__call__`` for the whole process, other threads too.
 """

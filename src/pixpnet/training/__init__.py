@@ -1,12 +1,13 @@
 """Training: losses, replacement, the plan of epochs, the Lightning module, and a run on disk."""
 
 import pixpnet._torchvision  # noqa: F401  before torchmetrics and Lightning import torchvision
+from pixpnet.training.finishing import Metrics
 from pixpnet.training.fitting import TrainingDiverged
 from pixpnet.training.judging import Interval, Judgement, judge
 from pixpnet.training.replacement import replace_prototypes
 from pixpnet.training.run import LogLine, OpeningLine, Run, RunError
 from pixpnet.training.run_data import open_data_of, open_run_data, refuse_other_classes
-from pixpnet.training.train import Metrics, resume, train, train_on
+from pixpnet.training.train import resume, train, train_on
 from pixpnet.training.watching import Nobody, Watcher
 
 __all__ = [

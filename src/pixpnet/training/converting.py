@@ -15,9 +15,9 @@ from pixpnet.model.weights import read_state
 from pixpnet.records import from_plain, to_plain
 from pixpnet.training.answers import AnswerLine, answer_lines
 from pixpnet.training.final_evaluation import Evaluated, evaluate_both
+from pixpnet.training.finishing import Metrics
 from pixpnet.training.run import Run, RunError
 from pixpnet.training.run_data import open_data_of
-from pixpnet.training.train import Metrics
 
 CONVERSION_FILE = "conversion.json"
 _BATCH = 32

@@ -1,11 +1,10 @@
 """The training loop as a Lightning module: it walks along a member's stages, and knows none of them by name."""
 
-import hashlib
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from math import isfinite, sqrt
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -17,17 +16,19 @@ from torch.utils.data import DataLoader
 from torchmetrics import MeanMetric
 
 from pixpnet.config import is_own_code
-from pixpnet.data import Augmentation, DataSet, Loading, Preprocessing, plain_loader, training_loader
+from pixpnet.data import Entry
 from pixpnet.family import Member
 from pixpnet.manifest import digest_of
 from pixpnet.model import BehindStem, Origin, PixPNet
 from pixpnet.parts.losses import LossParts, Step, loss_of
 from pixpnet.records import from_plain, to_plain
 from pixpnet.settings import MemberSettings, Replacement
-from pixpnet.training.features import AnyBatch, Features, ViewOf, feature_loader, plain_feature_loader
-from pixpnet.training.judging import Judgement, deal, judge
+from pixpnet.training.features import AnyBatch, ViewOf
+from pixpnet.training.judging import Judgement, judge
+from pixpnet.training.material import Material
 from pixpnet.training.replacement import replace_prototypes
 from pixpnet.training.run import REPLACED_DISTANCE, LogLine, Run, RunError, log_line
+from pixpnet.training.selection import is_best, learnt_state
 from pixpnet.training.stages import Epoch, epochs_of, term_names
 from pixpnet.training.watching import Watcher
 from pixpnet.training.workload import workload
@@ -38,22 +39,6 @@ _STATE = "pixpnet"
 
 class TrainingDiverged(RuntimeError):
     """The loss is no number any more; the message says what to do."""
-
-
-@dataclass(frozen=True)
-class Material:
-    """What is learnt from, and how it is shown to the network."""
-
-    data: DataSet
-    preprocessing: Preprocessing
-    augmentation: Augmentation
-    loading: Loading
-    features: Features | None = None
-
-    @property
-    def kept_views(self) -> list[ViewOf]:
-        """Of which training images, and how often, features are kept: as they are, and augmented."""
-        return [ViewOf(entry, view) for view in range(self.augmentation.factor + 1) for entry in self.data.train]
 
 
 class Fitting(pl.LightningModule):
@@ -96,21 +81,10 @@ class Fitting(pl.LightningModule):
 
     def train_dataloader(self) -> DataLoader[Any]:
         """Augmented batches; each process gets its share of every batch."""
-        what, world = self.material, self.trainer.world_size
-        share = max(1, what.loading.batch_size // world)
-        loading = replace(what.loading, batch_size=share)
-        if what.features is not None:
-            return feature_loader(what.features, what.kept_views, share, self.seed, self.global_rank, world)
-        return training_loader(
-            what.data, what.preprocessing, what.augmentation, loading, self.seed, self.global_rank, world
-        )
+        return self.material.training_batches(self.seed, self.global_rank, self.trainer.world_size)
 
-    def _plain_batches(self, entries: Sequence[Any]) -> DataLoader[Any]:
-        what = self.material
-        mine = deal(entries, what.loading.batch_size, self.global_rank, self.trainer.world_size)
-        if what.features is not None:
-            return plain_feature_loader(what.features, mine, what.loading.batch_size)
-        return plain_loader(what.data, mine, what.preprocessing, what.loading)
+    def _plain_batches(self, entries: Sequence[Entry]) -> DataLoader[Any]:
+        return self.material.plain_batches(entries, self.global_rank, self.trainer.world_size)
 
     def on_fit_start(self) -> None:
         """Computes the features of what does not learn, where that is kept; processes share the work."""
@@ -282,7 +256,7 @@ class Fitting(pl.LightningModule):
             for action in stage.at_end:
                 figures.update(action(self))
             after = before and self._validate("validation after replacement")
-        best = epoch.selectable and after is not None and self._is_best(after)
+        best = epoch.selectable and after is not None and is_best(after, self.lines)
         patches = after if changes or epoch.selectable else None
         line = LogLine(
             epoch=self.current_epoch + 1,
@@ -325,22 +299,6 @@ class Fitting(pl.LightningModule):
         self.taken_from = tuple(origin.image for origin in origins)
         return {REPLACED_DISTANCE: sum(origin.distance for origin in origins) / len(origins)}
 
-    def _is_best(self, judgement: Judgement) -> bool:
-        """Whether validation has nothing against it: at most one standard error below the most accurate so far.
-
-        Few images cannot tell neighbouring epochs apart; the later of two equals has learnt with lower rates, and its
-        prototypes moved less when they became patches. So the last epoch within one standard error is kept.
-        """
-        accuracies = [
-            line.val_accuracy_after for line in self.lines if line.best and line.val_accuracy_after is not None
-        ]
-        if not accuracies:
-            return True
-        # One right and one wrong answer more, so that a perfect score on few images is not taken for certainty.
-        images = judgement.images + 2
-        best = (max(accuracies) * judgement.images + 1) / images
-        return judgement.accuracy >= max(accuracies) - sqrt(best * (1 - best) / images)
-
     def _validate(self, task: str) -> Judgement:
         return judge(
             self._answering,
@@ -361,13 +319,6 @@ class Fitting(pl.LightningModule):
             for buffer in self.model.buffers():
                 dist.broadcast(buffer, src=0)
 
-    def _fingerprint(self) -> str:
-        """Tells whether the images to learn from and to choose by are the same."""
-        data = self.material.data
-        splits = [*((0, entry) for entry in data.train), *((1, entry) for entry in data.val)]
-        names = [*data.class_names, *(f"{split} {entry.label} {entry.id}" for split, entry in splits)]
-        return hashlib.blake2b("\n".join(names).encode(), digest_size=16).hexdigest()
-
     def _config_digest(self) -> str | None:
         config = self.run.path / "config.yaml"
         return digest_of(config) if config.exists() else None
@@ -382,14 +333,14 @@ class Fitting(pl.LightningModule):
             "architecture": to_plain(self.model.architecture),
             "learnt": self.learnt,
             "taken_from": list(self.taken_from),
-            "data": self._fingerprint(),
+            "data": self.material.fingerprint(),
             "config": self._config_digest(),
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Takes it up again."""
         state = checkpoint[_STATE]
-        if state["data"] != self._fingerprint():
+        if state["data"] != self.material.fingerprint():
             raise RunError(
                 f"{self.material.data.name} has changed since {self.run.path} began (other images or classes): put it "
                 "back as it was to go on, or begin a new run"
@@ -415,14 +366,6 @@ def _rename_former_extras(state: dict[str, Any]) -> None:
     """Checkpoints of earlier versions called the classifier of the pretraining otherwise."""
     for name in [name for name in state if name.startswith("pooled.")]:
         state[f"extras.{name}"] = state.pop(name)
-
-
-def learnt_state(model: PixPNet) -> dict[str, torch.Tensor]:
-    """What the end of a stage, and training of the head after it, will change: so that its price can be measured."""
-    changing = ("prototype_layer", "head.")
-    return {
-        name: tensor.detach().cpu().clone() for name, tensor in model.state_dict().items() if name.startswith(changing)
-    }
 
 
 @dataclass

@@ -1,0 +1,91 @@
+"""The end of a run: the kept model is read back from its file, as anyone else will, and evaluated."""
+
+import copy
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+
+from pixpnet.config import RunConfig
+from pixpnet.data import DataSet, Entry, plain_loader
+from pixpnet.model import PixPNet
+from pixpnet.model.file import backbone_in
+from pixpnet.model.weights import read_state
+from pixpnet.training.answers import AnswerLine, answer_lines
+from pixpnet.training.crops import write_crops
+from pixpnet.training.features import ViewOf, plain_feature_loader
+from pixpnet.training.final_evaluation import Evaluated, evaluate_both
+from pixpnet.training.fitting import Fitting
+from pixpnet.training.judging import Judgement
+from pixpnet.training.preparing import freeze
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """What came out of a run, in `metrics.json`.
+
+    Attributes:
+        chosen_epoch: of the model that was kept (`settings.KEPT_EPOCH`); other epochs may have been more accurate.
+        epochs: how many there were.
+        validation: the model that was kept, on the validation images.
+        validation_before: the same before its prototypes were replaced.
+        test: the model that was kept, on the test images; None if they were not opened.
+        test_before: the same before its prototypes were replaced: what replacement cost.
+        mean_field: mean share of the image that a cell sees.
+        largest_field: largest share of the image that a cell sees.
+        prototypes: how many.
+    """
+
+    chosen_epoch: int
+    epochs: int
+    validation: Judgement
+    validation_before: Judgement
+    test: Judgement | None
+    test_before: Judgement | None
+    mean_field: float
+    largest_field: float
+    prototypes: int
+
+
+def finish(fitting: Fitting, config: RunConfig, data: DataSet, device: torch.device) -> Metrics:
+    """Takes the kept model from its file, as anyone else will, and judges that."""
+    run, material, watcher = fitting.run, fitting.material, fitting.watcher
+    # Own code was allowed for the name in the configuration, and for no other.
+    model = PixPNet.load(run.path, own_code=backbone_in(run.path) == config.backbone)
+    chosen = [line for line in fitting.lines if line.best][-1]
+    write_crops(model, data, run.crops, partial(watcher.busy, "pictures of prototypes"))
+
+    before = copy.deepcopy(model)
+    if model.architecture != config.settings.architecture:
+        before.rebuild(config.settings.architecture)
+    before.load_state_dict(read_state(run.learnt), strict=False)
+
+    def judged(entries: tuple[Entry, ...], task: str) -> Evaluated:
+        telling, features = partial(watcher.busy, task), material.features
+        if features is None:
+            batches = plain_loader(data, entries, model.preprocessing, material.loading)
+            return evaluate_both(model.to(device), before.to(device), batches, device, telling)
+        freeze(model.backbone, config, model.preprocessing.size)
+        features.compute([ViewOf(entry) for entry in entries], device, telling)
+        kept = plain_feature_loader(features, entries, material.loading.batch_size)
+        return evaluate_both(model.to(device), before.to(device), kept, device, telling, model.behind_stem)
+
+    answers: list[AnswerLine] = []
+    test = None
+    if config.judge_on_test and len(data.test):
+        entries = data.test.open(run.recorder(), f"final evaluation of the model of epoch {chosen.epoch}")
+        test = judged(entries, "final evaluation, test")
+        answers += answer_lines("test", entries, test.logits, model.class_names)
+    validation = judged(data.val, "final evaluation, validation")
+    run.write_answers([*answers, *answer_lines("val", data.val, validation.logits, model.class_names)])
+    return Metrics(
+        chosen_epoch=chosen.epoch,
+        epochs=len(fitting.lines),
+        validation=validation.after,
+        validation_before=validation.before,
+        test=None if test is None else test.after,
+        test_before=None if test is None else test.before,
+        mean_field=model.mean_field,
+        largest_field=max(field.max_fraction for field in model.fields),
+        prototypes=model.num_prototypes,
+    )

@@ -1,0 +1,144 @@
+"""From a configuration and a data set to a network that is ready to be trained."""
+
+import os
+from dataclasses import fields, replace
+from pathlib import Path
+
+import torch
+
+from pixpnet import zoo
+from pixpnet.config import RunConfig
+from pixpnet.data import DataSet, Loading, Preprocessing
+from pixpnet.data.reader import CachedReader, WithoutMasks
+from pixpnet.family import member_named
+from pixpnet.fields.tested import is_tested
+from pixpnet.fields.verify import refuse_unless_verified, verify_fields
+from pixpnet.model import Backbone
+from pixpnet.model.build import build_backbone, build_model
+from pixpnet.model.modes import evaluating
+from pixpnet.option_names import option_of
+from pixpnet.training.features import Features
+from pixpnet.training.fitting import Fitting
+from pixpnet.training.material import Material
+from pixpnet.training.run import Run, RunError
+from pixpnet.training.watching import Watcher
+
+_CACHE_BYTES = 2**31
+# A picture that is shown whole has no room to move in; the paper's crop, 384 of 510 pixels, has this much.
+_ZOOM = 4 / 3
+_VERIFIED_PIXELS = 8  # the four corners, the centre and three random ones
+
+
+def prepare(config: RunConfig, data: DataSet, out: Path, watcher: Watcher) -> Fitting:
+    """The network, the images and the loop of a run, ready to begin.
+
+    Raises:
+        RunError: if there are too few images, or what is wanted cannot fit into memory.
+    """
+    preprocessing = preprocessing_of(config, data)
+    how = config.optimisation
+    augmentation = data.augmentation if how.views is None else replace(data.augmentation, factor=how.views)
+    if preprocessing.frame != data.preprocessing.frame and preprocessing.frame != "crop":
+        augmentation = replace(augmentation, max_zoom=_ZOOM)
+    if not data.val:
+        raise RunError(
+            f"{data.name} has too few images for a validation split, and the model is chosen on it: add images, or "
+            "raise --validation-fraction"
+        )
+    _refuse_more_than_memory(config, data, preprocessing.size)
+    backbone = build_backbone(
+        config.backbone,
+        config.at,
+        config.weights,
+        preprocessing.size,
+        config.seed,
+        config.edits,
+        config.windows(preprocessing.size),
+    )
+    freeze(backbone, config, preprocessing.size)
+    model = build_model(
+        backbone,
+        config.backbone,
+        config.settings.architecture,
+        data.class_names,
+        preprocessing,
+        config.seed,
+        config.member,
+    )
+    model.check_grids()
+    with evaluating(model):
+        model(torch.zeros(1, 3, preprocessing.size, preprocessing.size))  # says now if prototypes do not fit
+    # One cache for training, validation and replacement (one for each worker, where there are any), and none of the
+    # masks, which nobody reads here.
+    reader = CachedReader(WithoutMasks(data.reader), _CACHE_BYTES // max(1, config.workers))
+    loading = Loading(how.batch_size, config.workers, cache_bytes=0)
+    features = None
+    if how.frozen:
+        features = Features(backbone, preprocessing, augmentation, reader, repr(data.reader))
+    material = Material(replace(data, reader=reader), preprocessing, augmentation, loading, features)
+    return Fitting(model, member_named(config.member), config.settings, material, Run(out), config.seed, watcher)
+
+
+def preprocessing_of(config: RunConfig, data: DataSet) -> Preprocessing:
+    """From files to the network, as a run has it: the data set's own sizes and statistics, or what was asked for."""
+    frame = config.settings.frame
+    preprocessing = data.preprocessing if frame is None else data.preprocessing.framed(frame)
+    return preprocessing if config.size is None else preprocessing.scaled_to(config.size)
+
+
+def freeze(backbone: Backbone, config: RunConfig, size: int) -> None:
+    """Keeps what a configuration wants frozen from learning."""
+    frozen = config.optimisation.frozen
+    if frozen == "all_but_last":
+        frozen = zoo.stage_before(config.backbone, config.at)
+    backbone.freeze(frozen, (size, size))
+    for parameter in backbone.frozen_parameters():
+        parameter.requires_grad_(False)
+
+
+def verify_fields_of(fitting: Fitting, config: RunConfig) -> None:
+    """Compares the fields of a backbone that the tests do not know, as it is cut and edited, with the NaN probe."""
+    if is_tested(config.backbone) and not config.edits:
+        return
+    model, watcher = fitting.model, fitting.watcher
+    size = model.preprocessing.size
+    with evaluating(model):
+        verification = verify_fields(
+            model.backbone,
+            (3, size, size),
+            _VERIFIED_PIXELS,
+            progress=lambda done: watcher.busy("comparing the fields with the NaN probe", done, _VERIFIED_PIXELS),
+        )
+    refuse_unless_verified(verification, " ".join(filter(None, (config.backbone, model.backbone.cut))))
+    watcher.fields_verified(config.backbone, verification)
+
+
+def _refuse_more_than_memory(config: RunConfig, data: DataSet, size: int) -> None:
+    """Refuses what cannot fit, so that the system does not end the process, or another one, without a word."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    member = member_named(config.member)
+    with torch.device("meta"):
+        # One grid with one channel: what decides are prototypes and the head.
+        parts = member.parts(config.settings.architecture, (1,), len(data.class_names))
+    numbers = sum(each.numel() for part in (*parts.comparisons, parts.decision) for each in part.parameters())
+    views = len(data.train) * (config.optimisation.views or data.augmentation.factor)
+    batch = min(config.optimisation.batch_size, views) * 3 * size * size
+    needed = {
+        # Their gradients, and the two means that Adam keeps.
+        "the prototypes": (4 * numbers, _size_options(config)),
+        "a batch of images": (batch, "--batch-size or --size"),
+    }
+    for tensors, (floats, options) in needed.items():
+        if 4 * floats > memory:
+            raise RunError(
+                f"{tensors} would take {4 * floats / 2**30:.0f} GiB, and this machine has {memory / 2**30:.0f}: choose "
+                f"a smaller {options}"
+            )
+
+
+def _size_options(config: RunConfig) -> str:
+    """The member's own options that decide how much its prototypes take."""
+    names = [field.name for field in fields(config.settings.architecture)]
+    return " or ".join(
+        option_of(f"architecture.{name}") for name in names if name in ("dim", "depth") or name.startswith("prototypes")
+    )

@@ -86,8 +86,6 @@ def test_two_workers_one_killed_in_a_trial_and_every_candidate_is_done_exactly_o
     assert len(names) == 6 and not result.waiting
     assert Counter(journal.read_text().split("\n")[:-1]) == Counter(names)
     study = Study(server, result.settings, {}, heartbeat=1)
-    states: dict[str, list[str]] = {}
-    for trial in study._storage.get_all_trials(study._study):
-        states.setdefault(trial.user_attrs["candidate"], []).append(trial.state.name)
+    states = study.history()
     study.close()
     assert sorted(states.values()) == sorted([["COMPLETE"]] * 5 + [["FAIL", "COMPLETE"]])

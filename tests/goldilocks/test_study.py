@@ -1,13 +1,13 @@
 """Workers that share a study: every candidate is completed exactly once, whoever dies when."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from threading import Barrier, Thread
 
 import pytest
 import sqlalchemy
-from optuna.trial import TrialState
+from optuna.trial import Trial
 
 from pixpnet.goldilocks import Candidate, SearchError
 from pixpnet.goldilocks.bench import Outcome
@@ -36,22 +36,11 @@ def found(cut: Candidate, accuracy: float | None = 0.5, error: str | None = None
 def silence(study: Study) -> None:
     """As if every sign of life had been given long ago."""
     with study._storage.engine.begin() as connection:
-        connection.execute(sqlalchemy.text("UPDATE trial_heartbeats SET heartbeat = '2020-01-01 00:00:00'"))
-
-
-def states(study: Study) -> dict[str, list[str]]:
-    """For each candidate the states of its trials."""
-    known: dict[str, list[str]] = {}
-    for trial in study._storage.get_all_trials(study._study):
-        known.setdefault(trial.user_attrs["candidate"], []).append(trial.state.name)
-    return known
+        connection.execute(sqlalchemy.text("UPDATE trial_user_attributes SET value_json = '0.0' WHERE key = 'alive'"))
 
 
 def test_two_workers_never_claim_the_same_candidate(study: Callable[..., Study]) -> None:
     one, other = study(), study()
-    one.enqueue()
-    other.enqueue()
-    assert states(one) == {key: ["WAITING"] for key in CUTS}
     claimed = [worker.claim(together=False) for worker in (one, other, one, other)]
     assert {cut for cuts in claimed for cut in cuts} == set(CUTS.values())
     assert one.claim(together=False) == other.claim(together=False) == ()
@@ -59,13 +48,12 @@ def test_two_workers_never_claim_the_same_candidate(study: Callable[..., Study])
 
 # Workers are processes. Here they are threads, which share what is ignored, and `catch_warnings` is not made for that.
 @pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
-def test_many_workers_that_begin_at_once_enqueue_and_claim_each_candidate_once(study: Callable[..., Study]) -> None:
+def test_many_workers_that_begin_at_once_claim_each_candidate_once(study: Callable[..., Study]) -> None:
     workers = [study() for _ in range(4)]
     start, claimed = Barrier(4), []
 
     def work(worker: Study) -> None:
         start.wait()
-        worker.enqueue()
         while cuts := worker.claim(together=False):
             claimed.extend(cuts)
             assert worker.tell(found(cuts[0]), 1.0)
@@ -76,7 +64,7 @@ def test_many_workers_that_begin_at_once_enqueue_and_claim_each_candidate_once(s
     for thread in threads:
         thread.join()
     assert sorted(cut.order for cut in claimed) == [1, 2, 3, 4]
-    assert states(workers[0]) == {key: ["COMPLETE"] for key in CUTS}
+    assert workers[0].history() == {key: ["COMPLETE"] for key in CUTS}
 
 
 def test_a_method_that_serves_a_network_at_once_claims_all_its_candidates(study: Callable[..., Study]) -> None:
@@ -91,10 +79,8 @@ def test_the_two_objectives_are_accuracy_upwards_and_field_downwards(study: Call
     assert worker.tell(found(cut, 0.75), 2.5)
     (done,) = worker.finished().values()
     assert (done.key, done.accuracy, done.images, done.seconds, done.error) == ("cut 1", 0.75, 10, 2.5, None)
-    trial = worker._storage.get_all_trials(worker._study)[0]
-    assert trial.values == [0.75, cut.mean_field]
-    (summary,) = worker._storage.get_all_studies()
-    assert [direction.name for direction in summary.directions] == ["MAXIMIZE", "MINIMIZE"]
+    assert worker._trials.trials[0].values == [0.75, cut.mean_field]
+    assert [direction.name for direction in worker._trials.directions] == ["MAXIMIZE", "MINIMIZE"]
 
 
 def test_a_dead_workers_candidate_is_done_by_another(study: Callable[..., Study]) -> None:
@@ -104,7 +90,7 @@ def test_a_dead_workers_candidate_is_done_by_another(study: Callable[..., Study]
     silence(living)
     (again,) = study().claim(together=False)
     assert again == lost
-    assert states(living)["cut 1"] == ["FAIL", "RUNNING"]
+    assert living.history()["cut 1"] == ["FAIL", "RUNNING"]
 
 
 def test_a_worker_that_was_only_asleep_cannot_complete_what_another_has_taken_over(
@@ -117,27 +103,37 @@ def test_a_worker_that_was_only_asleep_cannot_complete_what_another_has_taken_ov
     assert not asleep.tell(found(cut, 0.1), 1.0)
     assert other.tell(found(cut, 0.9), 1.0)
     assert other.finished()["cut 1"].accuracy == 0.9
-    assert states(other)["cut 1"] == ["FAIL", "COMPLETE"]
+    assert other.history()["cut 1"] == ["FAIL", "COMPLETE"]
 
 
-def test_a_sign_of_life_comes_before_a_trial_runs_so_that_no_death_goes_unnoticed(
-    study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("moment", ["enqueue_trial", "ask"])
+def test_a_worker_that_dies_while_it_claims_is_missed(
+    moment: str, study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dead = study()
-    dead.enqueue()
+    original = getattr(dead._trials, moment)
 
-    def dies(trial: int, state: object, values: object = None) -> bool:
-        original(trial, state, values)
+    def dies(*given: object, **named: object) -> None:
+        original(*given, **named)
         raise KeyboardInterrupt
 
-    original = dead._storage.set_trial_state_values
-    monkeypatch.setattr(dead._storage, "set_trial_state_values", dies)
+    monkeypatch.setattr(dead._trials, moment, dies)
     with pytest.raises(KeyboardInterrupt):
         dead.claim(together=False)
     living = study()
-    assert states(living)["cut 1"] == ["RUNNING"]
+    assert living.history()["cut 1"] == ["WAITING" if moment == "enqueue_trial" else "RUNNING"]
     silence(living)
     assert living.claim(together=False) == (CUTS["cut 1"],)
+    assert living.history()["cut 1"] == ["FAIL", "RUNNING"]
+
+
+def test_what_an_earlier_version_left_waiting_is_open(study: Callable[..., Study]) -> None:
+    worker = study()
+    for key in ("cut 2", "cut 1"):
+        worker._trials.enqueue_trial({}, user_attrs={"candidate": key})
+    claimed = [worker.claim(together=False)[0].order for _ in CUTS]
+    assert claimed == [1, 2, 3, 4]
+    assert worker.history()["cut 1"] == ["FAIL", "RUNNING"]
 
 
 def test_what_a_stopped_worker_had_is_open_again_at_once(study: Callable[..., Study]) -> None:
@@ -153,14 +149,17 @@ def test_what_a_worker_that_is_stopped_while_it_claims_had_is_open_again_at_once
     study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stopped, other = study(), study()
-    original = stopped._storage.set_trial_state_values
+    original = stopped._trials.ask
+    asked = 0
 
-    def stops(trial: int, state: TrialState, values: Sequence[float] | None = None) -> bool:
-        monkeypatch.setattr(stopped._storage, "set_trial_state_values", original)
-        original(trial, state, values)
-        raise KeyboardInterrupt
+    def stops() -> Trial:
+        nonlocal asked
+        asked += 1
+        if asked == 2:
+            raise KeyboardInterrupt
+        return original()
 
-    monkeypatch.setattr(stopped._storage, "set_trial_state_values", stops)
+    monkeypatch.setattr(stopped._trials, "ask", stops)
     with pytest.raises(KeyboardInterrupt), stopped.alive():
         stopped.claim(together=True)
     assert [cut.order for cut in other.claim(together=True)] == [1, 2]
@@ -174,9 +173,8 @@ def test_a_candidate_that_fails_keeps_its_reason_and_is_not_tried_again_unless_a
     assert worker.tell(found(cut, None, "the weights do not fit"), 1.0)
     assert worker.finished()["cut 1"].error == "the weights do not fit"
     later = study()
-    later.enqueue()
     assert later.claim(together=False) == (CUTS["cut 2"],)
-    later.enqueue(retry_failed=True)
+    later.reopen_failed()
     assert "cut 1" not in later.finished()
     assert later.claim(together=False) == (cut,)
     assert later.tell(found(cut, 0.5), 1.0)
@@ -189,7 +187,7 @@ def test_a_retry_that_died_or_was_stopped_is_open_again_without_being_asked_for_
     worker = study()
     (cut,) = worker.claim(together=False)
     assert worker.tell(found(cut, None, "out of memory"), 1.0)
-    worker.enqueue(retry_failed=True)
+    worker.reopen_failed()
     assert study().claim(together=False) == (cut,)
     silence(worker)  # that one died
     stopped, last = study(), study()
@@ -206,13 +204,13 @@ def test_a_retry_that_died_or_was_stopped_is_open_again_without_being_asked_for_
 def test_what_could_not_be_told_is_given_back(study: Callable[..., Study], monkeypatch: pytest.MonkeyPatch) -> None:
     worker, other = study(), study()
 
-    def stops(trial: int, name: str, value: object) -> None:
+    def stops(*given: object) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt), worker.alive():
         (cut,) = worker.claim(together=False)
         with monkeypatch.context() as patch:
-            patch.setattr(worker._storage, "set_trial_user_attr", stops)
+            patch.setattr(worker._trials, "tell", stops)
             worker.tell(found(cut), 1.0)
     assert other.claim(together=False) == (cut,)
 
@@ -228,7 +226,7 @@ def test_other_settings_are_another_study_and_methods_on_the_same_images_are_com
         assert worker.tell(found(cut), 1.0)
     # What another version left there is no hindrance.
     later = study(replace(probed, seed=2))
-    later._storage.set_study_user_attr(later._study, "settings", '{"later": 1}')
+    later._trials.set_user_attr("settings", '{"later": 1}')
     others = study(SETTINGS).other_methods(SETTINGS)
     assert list(others) == ["probe (batch 8, views 1)"]
     assert list(others["probe (batch 8, views 1)"]) == ["cut 1"]

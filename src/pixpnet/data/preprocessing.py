@@ -5,8 +5,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
+import cv2
 import numpy as np
 import torch
 from jaxtyping import Float, UInt8
@@ -174,10 +176,17 @@ def to_uint8(
     image: Float[Tensor, "3 height width"], preprocessing: Preprocessing
 ) -> UInt8[np.ndarray, "height width 3"]:
     """A normalised image as a person sees it."""
-    mean, std = (255 * torch.tensor(values).reshape(3, 1, 1) for values in (preprocessing.mean, preprocessing.std))
+    mean, std = _levels(preprocessing.mean), _levels(preprocessing.std)
     levels = torch.addcmul(mean, image.cpu().float(), std).round_().clamp_(0, 255)
-    shown: UInt8[np.ndarray, "height width 3"] = levels.to(torch.uint8).permute(1, 2, 0).contiguous().numpy()
+    # OpenCV interleaves colours several times faster than torch.
+    shown: UInt8[np.ndarray, "height width 3"] = cv2.merge(tuple(levels.numpy().astype(np.uint8)))
     return shown
+
+
+@lru_cache(maxsize=8)
+def _levels(values: Channels) -> Float[Tensor, "3 1 1"]:
+    """Fractions as levels of a picture; made once, as it takes longer than to use them on a small image."""
+    return 255 * torch.tensor(values).reshape(3, 1, 1)
 
 
 def _channels(values: object) -> Channels:

@@ -157,7 +157,8 @@ class _Worker:
     def work(self) -> None:
         """Claims and judges candidates until none is left, also none that another worker has."""
         method = METHODS[self._options.method]
-        self._study.enqueue(self._options.retry_failed)
+        if self._options.retry_failed:
+            self._study.reopen_failed()
         total = len(self._prepared.chosen)
         while (done := len(self._study.finished())) < total:
             self._watcher.busy("search", _PARTS * done, _PARTS * total)

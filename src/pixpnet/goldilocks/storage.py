@@ -1,15 +1,17 @@
 """Where the trials of a search are kept: a SQLite file for one machine, a PostgreSQL server for several.
 
-`exclusively` keeps all other workers of the storage out for a moment. Optuna alone does not: its way of taking a
-waiting trial locks a row, which SQLite has no notion of, and its `enqueue_trial` says itself that two processes may
-enqueue one trial twice.
+`Storage.exclusively` keeps all other workers of the storage out for a moment. Optuna alone does not: its way of taking
+a waiting trial locks a row, which SQLite has no notion of, and its `enqueue_trial` says itself that two processes may
+enqueue one trial twice. `Storage.now` is one clock for all workers.
 """
 
 import fcntl
 import logging
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,18 +21,69 @@ from pixpnet.messages import first_line
 
 if TYPE_CHECKING:
     from optuna.storages import RDBStorage
+    from sqlalchemy import Engine
 
 _LOCK = 0x676F6C64  # one number for all searches of a server; it is held for moments
 _PATIENCE = 60  # seconds that a process waits for another to finish writing
-_SILENCE = 4  # a worker is taken for dead after so many heartbeats that did not come
 
 
-def open_storage(url: str, heartbeat: int) -> "RDBStorage":
+@dataclass(frozen=True)
+class Storage:
+    """An open storage.
+
+    Attributes:
+        trials: optuna's, to be handed to its studies.
+        engine: connections of our own, for what optuna has no notion of.
+    """
+
+    trials: "RDBStorage"
+    engine: "Engine"
+
+    @property
+    def address(self) -> str:
+        """Without its password."""
+        return self.engine.url.render_as_string(hide_password=True)
+
+    @contextmanager
+    def exclusively(self) -> Iterator[None]:
+        """No two workers are inside at a time; the lock of one that dies is freed by the system or the server."""
+        import sqlalchemy
+
+        if self._is_file:
+            with _file_lock(self.engine.url):
+                yield
+        else:
+            with self.engine.connect() as connection, connection.begin():
+                connection.execute(sqlalchemy.text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
+                yield
+
+    def now(self) -> float:
+        """Seconds, by the one clock that all workers of this storage see: the server's, or that of the machine."""
+        import sqlalchemy
+
+        if self._is_file:
+            return time.time()
+        with self.engine.connect() as connection:
+            return float(
+                connection.execute(sqlalchemy.text("SELECT EXTRACT(EPOCH FROM clock_timestamp())")).scalar_one()
+            )
+
+    def close(self) -> None:
+        """Gives all connections back."""
+        self.trials.remove_session()
+        self.trials.engine.dispose()
+        self.engine.dispose()
+
+    @property
+    def _is_file(self) -> bool:
+        return self.engine.dialect.name == "sqlite"
+
+
+def open_storage(url: str) -> Storage:
     """Opens or makes a storage.
 
     Args:
         url: ``sqlite:///FILE`` or ``postgresql://USER:PASSWORD@HOST/DATABASE``.
-        heartbeat: seconds between two signs of life of a worker.
 
     Raises:
         SearchError: if it cannot be reached or is damaged, or a package is missing.
@@ -59,26 +112,8 @@ def open_storage(url: str, heartbeat: int) -> "RDBStorage":
         Path(str(address.database)).parent.mkdir(parents=True, exist_ok=True)
     arguments = {"connect_args": {"timeout": _PATIENCE}} if kind == "sqlite" else {"pool_pre_ping": True}
     with answering(str(address)), quiet(), _file_lock(address):
-        return RDBStorage(
-            address.render_as_string(hide_password=False),
-            engine_kwargs=arguments,
-            heartbeat_interval=heartbeat,
-            grace_period=_SILENCE * heartbeat,
-        )
-
-
-@contextmanager
-def exclusively(storage: "RDBStorage") -> Iterator[None]:
-    """No two workers are inside at a time; the lock of one that dies is freed by the system or the server."""
-    import sqlalchemy
-
-    if storage.engine.dialect.name == "sqlite":
-        with _file_lock(storage.engine.url):
-            yield
-    else:
-        with storage.engine.connect() as connection, connection.begin():
-            connection.execute(sqlalchemy.text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
-            yield
+        trials = RDBStorage(address.render_as_string(hide_password=False), engine_kwargs=arguments)
+        return Storage(trials, sqlalchemy.create_engine(address, **arguments))
 
 
 @contextmanager
@@ -117,7 +152,7 @@ def _file_lock(address: "object") -> Iterator[None]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Optuna says at every start that heartbeats are experimental, and what it creates."""
+    """Optuna says which of its features are experimental, and what it creates."""
     from optuna.exceptions import ExperimentalWarning
 
     logger = logging.getLogger("optuna")

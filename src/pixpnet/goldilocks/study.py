@@ -3,11 +3,10 @@
 How that is kept, whatever dies when:
 
 - Everything that decides who does what happens under one lock of the storage (`exclusively`), and takes moments.
-- A candidate is *open* when it has no trial, or its last one failed without a reason. Workers enqueue what is open, so
-  twice enqueueing is impossible, and a trial that died makes its candidate open again, also one that was a retry.
-- A worker claims trials: it gives its first sign of life, and only then are they running. (The other way round, one
-  that dies between the two would never be missed: optuna looks at trials that have given signs.)
-- A thread gives signs of life; a trial without them for four intervals is failed by any other worker (`fail_stale`).
+- A candidate is *open* when it has no trial, or its last one failed without a reason. A worker claims what is open: the
+  trial is made, with its first sign of life, and runs when the lock is freed.
+- A thread gives signs of life; a trial without them for four intervals is failed by any other worker. So is one that
+  was made but never ran, whose worker died under the lock.
 - A worker that was only asleep finds its trial failed when it wants to tell, and what it found is dropped.
 - One that is stopped by a person, or by an error that is none of the candidate's, gives its trials back at once.
 
@@ -25,13 +24,16 @@ from typing import TYPE_CHECKING, Any
 from pixpnet.goldilocks.bench import Outcome
 from pixpnet.goldilocks.candidates import Candidate
 from pixpnet.goldilocks.settings import Settings
-from pixpnet.goldilocks.storage import answering, exclusively, open_storage, quiet
+from pixpnet.goldilocks.storage import answering, open_storage, quiet
 from pixpnet.records import from_plain, to_plain
 
 if TYPE_CHECKING:
-    from optuna.trial import FrozenTrial, TrialState
+    from optuna import Study as Trials
+    from optuna.trial import FrozenTrial, Trial
 
 _KEY, _ERROR, _IMAGES, _SECONDS, _SETTINGS = "candidate", "error", "images", "seconds", "settings"
+_ALIVE = "alive"  # when the worker of a trial gave its last sign of life
+_SILENCE = 4  # a worker is taken for dead after so many signs that did not come
 
 
 @dataclass(frozen=True)
@@ -70,37 +72,40 @@ class Study:
             candidates: that this worker can do, by keys that say the cut and which weights it begins with.
             heartbeat: seconds between signs of life.
         """
-        self._storage = open_storage(url, heartbeat)
-        self.address = self._storage.engine.url.render_as_string(hide_password=True)
+        self._storage = open_storage(url)
+        self.address = self._storage.address
         self.heartbeat = heartbeat
-        self._states = _states()
         self._candidates = dict(candidates)
         self._keys = {candidate: key for key, candidate in candidates.items()}
-        self._mine: dict[str, int] = {}
+        self._mine: dict[str, Trial] = {}
         self._name = f"goldilocks-{settings.method}-{settings.digest}"
         with self._deciding():
-            self._study = self._made(settings)
+            self._trials = self._opened(settings)
 
-    def enqueue(self, retry_failed: bool = False) -> None:
-        """Puts every open candidate into the queue; with `retry_failed`, also those that failed with a reason."""
+    def reopen_failed(self) -> None:
+        """Makes candidates that failed with a reason open again."""
+        from optuna.trial import TrialState, create_trial
+
         with self._deciding():
-            self._enqueue(retry_failed)
+            for key, finished in self._finished().items():
+                if finished.error is not None:
+                    # The last word on it is then a failure without a reason.
+                    self._trials.add_trial(create_trial(state=TrialState.FAIL, user_attrs={_KEY: key}))
 
     def claim(self, together: bool) -> tuple[Candidate, ...]:
-        """Takes a waiting candidate, or all waiting ones of its network; gives none where nothing waits."""
+        """Takes an open candidate, or all open ones of its network; gives none where nothing is open."""
         with self._deciding():
-            self._fail_stale()
-            self._enqueue(retry_failed=False)
-            waiting = self._waiting()
-            keys = [key for key in self._candidates if key in waiting]
+            self._fail_what_is_nobodys()
+            closed = self._finished().keys() | self._running().keys()
+            keys = [key for key in self._candidates if key not in closed]
             if together:
                 keys = [key for key in keys if _network(self._candidates[key]) == _network(self._candidates[keys[0]])]
             else:
                 keys = keys[:1]
             for key in keys:
-                self._storage.record_heartbeat(waiting[key])
-                self._mine[key] = waiting[key]
-                self._storage.set_trial_state_values(waiting[key], self._states.RUNNING)
+                about: dict[str, Any] = {_KEY: key, _ALIVE: self._storage.now(), **to_plain(self._candidates[key])}
+                self._trials.enqueue_trial({}, user_attrs=about)
+                self._mine[key] = self._trials.ask()
             return tuple(self._candidates[key] for key in keys)
 
     @contextmanager
@@ -119,34 +124,36 @@ class Study:
 
     def tell(self, outcome: Outcome, seconds: float) -> bool:
         """Writes down what was found; False if this worker was taken for dead, and another has the candidate now."""
+        from optuna.trial import TrialState
+
         key = self._keys[outcome.candidate]
         trial = self._mine[key]
         with self._deciding():
-            if self._storage.get_trial(trial).state != self._states.RUNNING:
+            if not self._runs(trial):
                 del self._mine[key]
                 return False
-            self._storage.set_trial_user_attr(trial, _IMAGES, outcome.images)
-            self._storage.set_trial_user_attr(trial, _SECONDS, seconds)
+            trial.set_user_attr(_IMAGES, outcome.images)
+            trial.set_user_attr(_SECONDS, seconds)
             if outcome.accuracy is None:
-                self._storage.set_trial_user_attr(trial, _ERROR, outcome.error or "no reason was given")
-                self._storage.set_trial_state_values(trial, self._states.FAIL)
+                trial.set_user_attr(_ERROR, outcome.error or "no reason was given")
+                self._trials.tell(trial, state=TrialState.FAIL)
             else:
-                values = (outcome.accuracy, outcome.candidate.mean_field)
-                self._storage.set_trial_state_values(trial, self._states.COMPLETE, values)
+                self._trials.tell(trial, (outcome.accuracy, outcome.candidate.mean_field))
             del self._mine[key]  # only now: what could not be told is given back
             return True
 
     def finished(self) -> dict[str, Finished]:
         """What is known so far of the candidates of this worker, whoever found it."""
         with answering(self.address):
-            trials = self._storage.get_all_trials(self._study)
-        return {key: found for key, found in _finished(trials).items() if key in self._candidates}
+            return self._finished()
 
     def other_methods(self, settings: Settings) -> dict[str, dict[str, Finished]]:
         """What other methods found on the same images, by the method and its budget, whatever the candidates."""
-        with answering(self.address):
+        import optuna
+
+        with answering(self.address), quiet():
             found = {}
-            for other in self._storage.get_all_studies():
+            for other in optuna.get_all_study_summaries(self._storage.trials, include_best_trial=False):
                 text = other.user_attrs.get(_SETTINGS)
                 if text is None or other.study_name == self._name:
                     continue
@@ -155,71 +162,89 @@ class Study:
                 except (ValueError, TypeError):
                     continue  # of another version, or of somebody else: not to be compared with
                 if known.ground == settings.ground and known.method != settings.method:
-                    found[_budget(known)] = _finished(self._storage.get_all_trials(other._study_id))
+                    trials = optuna.load_study(study_name=other.study_name, storage=self._storage.trials)
+                    found[_budget(known)] = _finished(trials.get_trials(deepcopy=False))
             return found
 
-    def _give_back(self) -> None:
-        with self._deciding():
-            for trial in self._mine.values():
-                if self._storage.get_trial(trial).state == self._states.RUNNING:
-                    self._storage.set_trial_state_values(trial, self._states.FAIL)  # without a reason: open again
-        self._mine.clear()
+    def history(self) -> dict[str, list[str]]:
+        """For each candidate the states of its trials, in their order, by optuna's names."""
+        states: dict[str, list[str]] = {}
+        for trial in self._trials.get_trials(deepcopy=False):
+            states.setdefault(trial.user_attrs[_KEY], []).append(trial.state.name)
+        return states
 
     def close(self) -> None:
         """Gives the connections to the storage back."""
-        self._storage.remove_session()
-        self._storage.engine.dispose()
+        self._storage.close()
+
+    def _finished(self) -> dict[str, Finished]:
+        found = _finished(self._trials.get_trials(deepcopy=False))
+        return {key: finished for key, finished in found.items() if key in self._candidates}
 
     # Only under the lock ------------------------------------------------------------------------------------
 
     @contextmanager
     def _deciding(self) -> Iterator[None]:
-        with answering(self.address), quiet(), exclusively(self._storage):
+        with answering(self.address), quiet(), self._storage.exclusively():
             yield
 
-    def _made(self, settings: Settings) -> int:
-        from optuna.study import StudyDirection
-
-        known = {study.study_name: study._study_id for study in self._storage.get_all_studies()}
-        if self._name in known:
-            return known[self._name]
-        made = self._storage.create_new_study([StudyDirection.MAXIMIZE, StudyDirection.MINIMIZE], self._name)
-        self._storage.set_study_user_attr(made, _SETTINGS, json.dumps(to_plain(settings)))
-        self._storage.set_study_user_attr(made, "objectives", ["validation accuracy", "mean field"])
-        return made
-
-    def _enqueue(self, retry_failed: bool) -> None:
-        from optuna.trial import create_trial
-
-        trials = self._storage.get_all_trials(self._study, deepcopy=False)
-        closed = {trial.user_attrs[_KEY] for trial in trials if trial.state != self._states.FAIL}
-        if not retry_failed:
-            closed |= _finished(trials).keys()
-        for key in self._candidates:
-            if key not in closed:
-                about: dict[str, Any] = {_KEY: key, **to_plain(self._candidates[key])}
-                waiting = create_trial(state=self._states.WAITING, user_attrs=about)
-                self._storage.create_new_trial(self._study, waiting)
-
-    def _fail_stale(self) -> None:
+    def _opened(self, settings: Settings) -> "Trials":
         import optuna
 
-        optuna.storages.fail_stale_trials(optuna.load_study(study_name=self._name, storage=self._storage))
+        trials = optuna.create_study(
+            storage=self._storage.trials,
+            study_name=self._name,
+            directions=["maximize", "minimize"],
+            sampler=optuna.samplers.RandomSampler(seed=0),  # there is nothing to draw
+            load_if_exists=True,
+        )
+        if _SETTINGS not in trials.user_attrs:
+            trials.set_user_attr(_SETTINGS, json.dumps(to_plain(settings)))
+            trials.set_user_attr("objectives", ["validation accuracy", "mean field"])
+        return trials
 
-    def _waiting(self) -> dict[str, int]:
-        trials = self._storage.get_all_trials(self._study, deepcopy=False, states=(self._states.WAITING,))
-        return {trial.user_attrs[_KEY]: trial._trial_id for trial in trials}
+    def _running(self) -> "dict[str, FrozenTrial]":
+        from optuna.trial import TrialState
+
+        trials = self._trials.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+        return {trial.user_attrs[_KEY]: trial for trial in trials}
+
+    def _runs(self, trial: "Trial") -> bool:
+        return any(running.number == trial.number for running in self._running().values())
+
+    def _fail_what_is_nobodys(self) -> None:
+        """Ends trials whose worker is dead, without a reason, so that their candidates are open."""
+        from optuna.trial import TrialState
+
+        oldest = self._storage.now() - _SILENCE * self.heartbeat
+        for trial in self._running().values():
+            if trial.user_attrs.get(_ALIVE, 0.0) < oldest:
+                self._trials.tell(trial.number, state=TrialState.FAIL)
+        # Nobody else is under the lock, so nobody will ask for these.
+        while self._trials.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
+            self._trials.tell(self._trials.ask(), state=TrialState.FAIL)
+
+    def _give_back(self) -> None:
+        from optuna.trial import TrialState
+
+        with self._deciding():
+            for trial in self._mine.values():
+                if self._runs(trial):
+                    self._trials.tell(trial, state=TrialState.FAIL)  # without a reason: open again
+        self._mine.clear()
 
     # In a thread of its own ---------------------------------------------------------------------------------
 
     def _beat(self, stop: threading.Event) -> None:
         import sqlalchemy
-        from optuna.exceptions import StorageInternalError
+        from optuna.exceptions import StorageInternalError, UpdateFinishedTrialError
 
         while not stop.wait(self.heartbeat):
             for trial in tuple(self._mine.values()):
                 try:
-                    self._storage.record_heartbeat(trial)
+                    trial.set_user_attr(_ALIVE, self._storage.now())
+                except UpdateFinishedTrialError:
+                    continue  # told meanwhile, or taken for dead
                 except (sqlalchemy.exc.SQLAlchemyError, StorageInternalError):
                     break  # the storage is busy or away for a while; the next sign may reach it
 
@@ -239,12 +264,6 @@ def _finished(trials: Sequence["FrozenTrial"]) -> dict[str, Finished]:
         else:
             found.pop(key, None)  # it is tried once more, or that came to no end
     return found
-
-
-def _states() -> "type[TrialState]":
-    from optuna.trial import TrialState
-
-    return TrialState
 
 
 def _network(candidate: Candidate) -> tuple[str, ...]:

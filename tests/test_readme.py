@@ -2,9 +2,11 @@
 
 import ast
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pixpnet as px
+from pixpnet.metrics.auditing.localisation import THRESHOLD
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 
@@ -26,4 +28,14 @@ def test_the_configuration_of_the_readme_can_be_made() -> None:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "config"
     ]
     config = eval(ast.unparse(made.value), {"px": px})
-    assert (config.backbone, config.at, config.optimisation.epochs) == ("resnet18", "layer3", 12)
+    assert (config.backbone, config.at, config.optimisation.epochs) == ("resnet18", "layer4", 16)
+    assert (config.size, config.window, config.window_stride, config.window_from) == (384, 72, 40, "layer1")
+
+
+def test_what_the_readme_recommends_sees_parts_by_the_audits_own_measure() -> None:
+    (line,) = [line for line in README.splitlines() if line.startswith("pixpnet train --preset frozen")]
+    words = dict(pairwise(line.split()))
+    size, window = int(words["--size"]), int(words["--window"])
+    # The largest field of a cell, by hand: its window and the margin that resnet18 up to layer1 sees beside it (each
+    # cell of layer1 sees 43 pixels and stands for 4).
+    assert ((window + 43 - 4) / size) ** 2 < THRESHOLD

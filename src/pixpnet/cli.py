@@ -1,6 +1,7 @@
 """The command line: ``pixpnet COMMAND``. Each command lives in its own file in ``commands``."""
 
 import os
+import re
 import signal
 import sys
 import warnings
@@ -208,8 +209,8 @@ def _main(words: Sequence[str]) -> int:
     chosen = made.get(tuple(words[:2])) or made.get(tuple(words[:1]))
     if chosen is not None and (wrong := misspelt(words, chosen._option_string_actions)) is not None:
         sys.stderr.write(f"error: {wrong}\n")
-        return 2
-    args = parser.parse_args([_COMPLETION if word == "--print-completion" else word for word in words])
+        raise SystemExit(2)
+    args = parser.parse_args([re.sub("^--print-completion(?=$|=)", _COMPLETION, word) for word in words])
     command: Command | Mapping[str, Command] = COMMANDS[args.subcommand]
     args = args[args.subcommand]
     if not isinstance(command, Command):

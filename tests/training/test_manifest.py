@@ -22,6 +22,7 @@ PARTS = (
     "model.safetensors",
     "prototypes.json",
     "metrics.json",
+    "answers.csv",
     "log.csv",
     "checkpoints/before_replacement.safetensors",
     "prototypes/0.png",

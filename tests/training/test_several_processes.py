@@ -41,6 +41,8 @@ def test_a_run_with_two_processes_ends_with_a_model_and_one_of_them_writes(train
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("test accuracy") == 1
     assert done.stderr.count("epoch   2/2") == 1
+    for noise in ("Grad strides", "Initializing distributed", "Warning", "warning"):
+        assert noise not in done.stderr
     model = PixPNet.load(out)
     assert model.origins is not None
     assert len((out / "openings.jsonl").read_text().splitlines()) == 1

@@ -32,6 +32,8 @@ _CHATTER = (
     "pytorch_lightning.utilities.rank_zero",
     "pytorch_lightning.accelerators.cuda",
     "lightning.pytorch.utilities.rank_zero",
+    "lightning_fabric",
+    "lightning_fabric.utilities.distributed",
 )
 
 
@@ -100,6 +102,8 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
+            # Of the 1x1 convolutions behind the backbone, whose memory can be read in two ways that are the same.
+            warnings.filterwarnings("ignore", message="Grad strides do not match bucket view strides")
             warnings.filterwarnings("ignore", module=r"(pytorch_lightning|lightning_fabric|torch\.distributed)\b")
             yield
     finally:

@@ -70,4 +70,4 @@ def _pixels(picture: object, name: str) -> Shaped[np.ndarray, "height width 3"]:
 def _rgb(pixels: Shaped[np.ndarray, "height width channels"]) -> Shaped[np.ndarray, "height width 3"]:
     if not pixels.size:
         raise ImageError(f"a picture of {pixels.shape[0]} x {pixels.shape[1]} pixels shows nothing")
-    return np.ascontiguousarray(np.broadcast_to(pixels, (*pixels.shape[:2], 3)))
+    return np.array(np.broadcast_to(pixels, (*pixels.shape[:2], 3)))

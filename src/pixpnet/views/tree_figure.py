@@ -139,7 +139,7 @@ def _heading(slide: Slide, model: PixPNet, tree: BinaryTree, explanation: Explan
 def _node(slide: Slide, model: PixPNet, node: int, x: float, y: float, on_path: bool, leaf_height: float) -> None:
     origin = None if model.origins is None else model.origins[node]
     pixels = None if origin is None else cut_out(origin_pixels(model, origin), origin.boxes)
-    side = min(_NODE, 1.68 * leaf_height)
+    side = min(_NODE, 2 * leaf_height - 0.2)  # two leaves, less the number above the picture
     if pixels is not None:
         slide.picture(pixels, x, y - side / 2, side)
     else:

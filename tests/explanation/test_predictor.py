@@ -174,7 +174,10 @@ def test_the_same_seed_makes_the_same_model_and_a_network_of_ones_own_is_copied(
         ({"class_names": "ab"}, TypeError),
         ({"num_classes": 2, "member": "protopnot"}, px.UnknownMember),
         ({"num_classes": 2, "backbone": "resnot18"}, px.UnknownModel),
-        ({"num_classes": 2, "backbone": "resnet18", "at": "layer1", "size": 64, "weights": "nowhere.pth"}, WeightsError),
+        (
+            {"num_classes": 2, "backbone": "resnet18", "at": "layer1", "size": 64, "weights": "nowhere.pth"},
+            WeightsError,
+        ),
     ],
 )
 def test_impossible_models_are_refused(options: dict[str, Any], error: type[Exception]) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from pixpnet.goldilocks import Candidate, SearchOptions
 from pixpnet.goldilocks.settings import Settings
+from pixpnet.goldilocks.study import Study
 
 PATIENCE = 120.0  # seconds, on a busy machine
 WORKER = Path(__file__).with_name("worker.py")
@@ -63,6 +64,14 @@ def options(data: Path, **changes: Any) -> SearchOptions:
 
 def candidate(place: int, backbone: str = "small-21") -> Candidate:
     return Candidate(backbone, f"layer{place}", place, place / 100, place / 100, (4, 8, 8))
+
+
+def history(study: Study) -> dict[str, list[str]]:
+    """For each candidate the states of its trials, in their order, by optuna's names."""
+    states: dict[str, list[str]] = {}
+    for trial in study._trials.get_trials(deepcopy=False):
+        states.setdefault(trial.user_attrs["candidate"], []).append(trial.state.name)
+    return states
 
 
 def start_worker(job: str, **values: Any) -> multiprocessing.process.BaseProcess:

@@ -13,7 +13,7 @@ import pytest
 
 from pixpnet.goldilocks import find_cuts
 from pixpnet.goldilocks.study import Study
-from tests.goldilocks.material import PATIENCE, options, start_worker, wait_for
+from tests.goldilocks.material import PATIENCE, history, options, start_worker, wait_for
 
 
 def as_another_user() -> list[str]:
@@ -86,6 +86,6 @@ def test_two_workers_one_killed_in_a_trial_and_every_candidate_is_done_exactly_o
     assert len(names) == 6 and not result.waiting
     assert Counter(journal.read_text().split("\n")[:-1]) == Counter(names)
     study = Study(server, result.settings, {}, heartbeat=1)
-    states = study.history()
+    states = history(study)
     study.close()
     assert sorted(states.values()) == sorted([["COMPLETE"]] * 5 + [["FAIL", "COMPLETE"]])

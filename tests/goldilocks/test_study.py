@@ -14,7 +14,7 @@ from pixpnet.goldilocks.bench import Outcome
 from pixpnet.goldilocks.settings import Settings
 from pixpnet.goldilocks.study import Study
 from pixpnet.members.pixpnet import PRESETS, Losses
-from tests.goldilocks.material import SETTINGS, candidate
+from tests.goldilocks.material import SETTINGS, candidate, history
 
 CUTS = {f"cut {place}": candidate(place, "small-21" if place < 3 else "small-29") for place in (1, 2, 3, 4)}
 
@@ -64,7 +64,7 @@ def test_many_workers_that_begin_at_once_claim_each_candidate_once(study: Callab
     for thread in threads:
         thread.join()
     assert sorted(cut.order for cut in claimed) == [1, 2, 3, 4]
-    assert workers[0].history() == {key: ["COMPLETE"] for key in CUTS}
+    assert history(workers[0]) == {key: ["COMPLETE"] for key in CUTS}
 
 
 def test_a_method_that_serves_a_network_at_once_claims_all_its_candidates(study: Callable[..., Study]) -> None:
@@ -90,7 +90,7 @@ def test_a_dead_workers_candidate_is_done_by_another(study: Callable[..., Study]
     silence(living)
     (again,) = study().claim(together=False)
     assert again == lost
-    assert living.history()["cut 1"] == ["FAIL", "RUNNING"]
+    assert history(living)["cut 1"] == ["FAIL", "RUNNING"]
 
 
 def test_a_worker_that_was_only_asleep_cannot_complete_what_another_has_taken_over(
@@ -103,7 +103,7 @@ def test_a_worker_that_was_only_asleep_cannot_complete_what_another_has_taken_ov
     assert not asleep.tell(found(cut, 0.1), 1.0)
     assert other.tell(found(cut, 0.9), 1.0)
     assert other.finished()["cut 1"].accuracy == 0.9
-    assert other.history()["cut 1"] == ["FAIL", "COMPLETE"]
+    assert history(other)["cut 1"] == ["FAIL", "COMPLETE"]
 
 
 @pytest.mark.parametrize("moment", ["enqueue_trial", "ask"])
@@ -121,10 +121,10 @@ def test_a_worker_that_dies_while_it_claims_is_missed(
     with pytest.raises(KeyboardInterrupt):
         dead.claim(together=False)
     living = study()
-    assert living.history()["cut 1"] == ["WAITING" if moment == "enqueue_trial" else "RUNNING"]
+    assert history(living)["cut 1"] == ["WAITING" if moment == "enqueue_trial" else "RUNNING"]
     silence(living)
     assert living.claim(together=False) == (CUTS["cut 1"],)
-    assert living.history()["cut 1"] == ["FAIL", "RUNNING"]
+    assert history(living)["cut 1"] == ["FAIL", "RUNNING"]
 
 
 def test_what_an_earlier_version_left_waiting_is_open(study: Callable[..., Study]) -> None:
@@ -133,7 +133,7 @@ def test_what_an_earlier_version_left_waiting_is_open(study: Callable[..., Study
         worker._trials.enqueue_trial({}, user_attrs={"candidate": key})
     claimed = [worker.claim(together=False)[0].order for _ in CUTS]
     assert claimed == [1, 2, 3, 4]
-    assert worker.history()["cut 1"] == ["FAIL", "RUNNING"]
+    assert history(worker)["cut 1"] == ["FAIL", "RUNNING"]
 
 
 def test_what_a_stopped_worker_had_is_open_again_at_once(study: Callable[..., Study]) -> None:

@@ -40,7 +40,7 @@ def block_sums() -> PixPNet:
     conv = nn.Conv2d(3, 1, 2, stride=2, bias=False)
     conv.weight.data = torch.tensor([1.0, 0.0, 0.0])[None, :, None, None].expand(1, 3, 2, 2).clone()
     model = network_of(conv, 4, dim=1, distance="squared_l2", epsilon=1.0)
-    model.add_on = nn.Sequential()
+    model.add_on = nn.Sequential().eval()
     model.prototype_layer.prototypes.data.fill_(4.0)
     return model
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 from jaxtyping import Bool, Float64
-from torch import Tensor, nn
+from torch import Tensor
 
 from pixpnet.data import Sample, preprocess, read_sample, to_uint8
 from pixpnet.explanation.names import label_of
@@ -19,6 +19,7 @@ from pixpnet.explanation.record import ClassExplanation, Explanation, Matrix, Ot
 from pixpnet.explanation.size import explanation_size
 from pixpnet.fields import Field
 from pixpnet.model import Grid, PixPNet, picture_name
+from pixpnet.model.modes import refuse_training_mode
 from pixpnet.model.network import Output
 from pixpnet.parts import Path as ByPath
 from pixpnet.parts import Route
@@ -156,23 +157,6 @@ def score_note(model: PixPNet) -> str | None:
     """What a model's scores rest on beside the similarity of their cells; None where they are those similarities."""
     notes = (grid.comparison.pooling.beside_the_cell for grid in model.grids)
     return "; ".join(dict.fromkeys(note for note in notes if note is not None)) or None
-
-
-def refuse_training_mode(model: PixPNet) -> None:
-    """What is explained is the network as it answers; in training mode, batch norm looks at other images too."""
-    if _trains(model):
-        raise ValueError("the model is in training mode, in which it answers differently: call model.eval() first")
-
-
-def _trains(model: nn.Module) -> bool:
-    # A fifth of the time of `modules()`, which matters beside a small network.
-    waiting: list[nn.Module | None] = [model]
-    for module in waiting:
-        if module is not None:
-            if module.training:
-                return True
-            waiting += module._modules.values()
-    return False
 
 
 @dataclass(frozen=True)

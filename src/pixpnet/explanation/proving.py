@@ -25,11 +25,12 @@ from torch import Tensor
 
 from pixpnet.box import Box
 from pixpnet.data import ImageError, Sample, read_sample, to_uint8
-from pixpnet.explanation.explaining import as_the_network_sees, refuse_training_mode
+from pixpnet.explanation.explaining import as_the_network_sees
 from pixpnet.explanation.record import Explanation, Proof, Term, Trial
 from pixpnet.mapping.scene import scene
 from pixpnet.mapping.upsampling import by_upsampling
 from pixpnet.model import Grid, PixPNet
+from pixpnet.model.modes import refuse_training_mode
 from pixpnet.parts import Matches
 from pixpnet.parts.precision import full_precision
 

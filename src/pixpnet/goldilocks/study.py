@@ -166,13 +166,6 @@ class Study:
                     found[_budget(known)] = _finished(trials.get_trials(deepcopy=False))
             return found
 
-    def history(self) -> dict[str, list[str]]:
-        """For each candidate the states of its trials, in their order, by optuna's names."""
-        states: dict[str, list[str]] = {}
-        for trial in self._trials.get_trials(deepcopy=False):
-            states.setdefault(trial.user_attrs[_KEY], []).append(trial.state.name)
-        return states
-
     def close(self) -> None:
         """Gives the connections to the storage back."""
         self._storage.close()

@@ -12,6 +12,7 @@ from pixpnet.mapping.relevance import prp
 from pixpnet.mapping.scene import Heatmaps, PixelMapping, Scene, scene
 from pixpnet.mapping.upsampling import by_upsampling
 from pixpnet.model import PixPNet
+from pixpnet.model.modes import refuse_training_mode
 
 __all__ = ["MAPPINGS", "Heatmaps", "PixelMapping", "Scene", "heatmaps", "scene"]
 
@@ -59,8 +60,5 @@ def heatmaps(
     count = model.num_prototypes
     if wrong := [number for number in prototypes if not 0 <= number < count]:
         raise ValueError(f"the model has no prototypes {wrong}: it has {count}, numbered 0 to {count - 1}")
-    if model.training:
-        raise ValueError(
-            "the model is in training mode, in which an image's answer depends on others: call model.eval()"
-        )
+    refuse_training_mode(model)
     return MAPPINGS[mapping](scene(model, image, prototypes, generator))

@@ -12,6 +12,7 @@ from pixpnet.data import Sample
 from pixpnet.data.scan import Progress
 from pixpnet.metrics.regions import Cell
 from pixpnet.model import PixPNet
+from pixpnet.model.modes import refuse_training_mode
 
 BATCH = 32
 
@@ -51,10 +52,7 @@ def answers(
     Raises:
         ValueError: if the model is in training mode, or a sample does not fit.
     """
-    if model.training:
-        raise ValueError(
-            "the model is in training mode, in which an image's answer depends on others: call model.eval()"
-        )
+    refuse_training_mode(model)
     total, done = len(samples) if isinstance(samples, Sized) else 0, 0
     rest = iter(samples)
     grids = torch.cat([torch.full((len(grid.prototypes),), grid.number) for grid in model.grids])

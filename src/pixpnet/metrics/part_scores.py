@@ -35,6 +35,7 @@ from pixpnet.metrics.owners import owners_of
 from pixpnet.metrics.part_hits import WINDOW_SIDE, Region, window
 from pixpnet.metrics.stability import NOISE, Stability, StabilityScore, with_noise
 from pixpnet.model import PixPNet
+from pixpnet.model.modes import refuse_training_mode
 from pixpnet.records import ADDED_LATER
 
 RegionKind = Literal["window", "field", "claimed"]
@@ -338,7 +339,4 @@ def _refuse(model: PixPNet, mapping: str, regions: Sequence[str]) -> None:
         raise ValueError(f"no mapping is called {mapping!r}: choose one of {', '.join(MAPPINGS)}")
     if unknown := [region for region in regions if region not in get_args(RegionKind)]:
         raise ValueError(f"no region is called {unknown[0]!r}: choose one of {', '.join(get_args(RegionKind))}")
-    if model.training:
-        raise ValueError(
-            "the model is in training mode, in which an image's answer depends on others: call model.eval()"
-        )
+    refuse_training_mode(model)

@@ -1,4 +1,4 @@
-"""The mode of a network, changed for a while and given back."""
+"""The mode of a network: changed for a while and given back, or asked for."""
 
 import threading
 from collections.abc import Iterator
@@ -44,3 +44,20 @@ def evaluating(model: nn.Module) -> Iterator[None]:
                 held.holders -= 1
                 if not held.holders:
                     module.training = _HELD.pop(id(module)).mode
+
+
+def refuse_training_mode(model: nn.Module) -> None:
+    """Makes sure that a network answers as it does in use; in training mode, batch norm looks at other images too.
+
+    Raises:
+        ValueError: if it is in training mode, or any part of it.
+    """
+    # A fifth of the time of `modules()`, which matters beside a small network.
+    waiting: list[nn.Module | None] = [model]
+    for module in waiting:
+        if module is not None:
+            if module.training:
+                raise ValueError(
+                    "the model is in training mode, in which an image's answer depends on others: call model.eval()"
+                )
+            waiting += module._modules.values()

@@ -112,6 +112,18 @@ def tensors_in(result: Any) -> list[Tensor]:
     return [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
 
 
+def pair(value: Any) -> tuple[int, int]:
+    """What torch takes as one number for both axes, or as one for each, as (down, across).
+
+    >>> pair(3), pair([3]), pair([3, 1])
+    ((3, 3), (3, 3), (3, 1))
+    """
+    if isinstance(value, int):
+        return value, value
+    first, *rest = value
+    return first, rest[0] if rest else first
+
+
 def _filled(value: Any, of: Callable[[Traced], Tensor]) -> Any:
     # torch's own tree_map takes longer than a small operation.
     if isinstance(value, Traced):

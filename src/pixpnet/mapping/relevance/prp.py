@@ -12,6 +12,7 @@ from pixpnet.mapping.relevance.errors import UnsupportedRelevance
 from pixpnet.mapping.relevance.pixels import PixelBox
 from pixpnet.mapping.relevance.rules import Propagation
 from pixpnet.mapping.scene import GridScene, Heatmaps, Scene, grid_by_grid
+from pixpnet.model.modes import refuse_training_mode
 from pixpnet.tracing import RecordingError, record
 
 # Prototypes on their way back together have at most so many elements in the largest activation, which is held a few
@@ -49,8 +50,7 @@ def prp(scene: Scene) -> Heatmaps:
         >>> tuple(found.maps.shape), bool((found.maps >= 0).all())
         ((2, 64, 64), True)
     """
-    if any(module.training for module in scene.model.modules()):
-        raise ValueError("relevance is that of a model that answers, and this one is in training mode: call .eval()")
+    refuse_training_mode(scene.model)
     return grid_by_grid(scene, lambda part: Heatmaps(_propagated(scene, part), scene.regions_of(part)))
 
 

@@ -166,7 +166,7 @@ def _prepared(passage: _Passage) -> PositiveParts | Contributions:
 
 @_rule(
     *(*_BATCH_NORMS, aten.hardswish, aten.hardsigmoid, aten.hardtanh, aten.silu, aten.gelu, aten.leaky_relu, aten.elu),
-    *(aten.clone, aten.alias, aten.detach, aten._to_copy),
+    *(aten.clone, aten._to_copy),
 )
 def _to_the_only_input(passage: _Passage, crops: Crops) -> Crops:
     (traced,), (crop, *_) = passage.step.inputs, crops

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from pixpnet.mapping.relevance.crops import Crop
 from pixpnet.tracing import Step
+from pixpnet.tracing.program import pair
 
 aten = torch.ops.aten
 
@@ -48,7 +49,7 @@ class Reach:
 def reach(crop: Crop, shape: torch.Size, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Reach:
     """What the windows of a rectangle of the result read in an input of a shape; the others as torch has them."""
     rows, cols = crop.values.shape[-2:]
-    sizes = (_pair(kernel), _pair(stride), _pair(padding), _pair(dilation))
+    sizes = (pair(kernel), pair(stride), pair(padding), pair(dilation))
     (top, height), (left, width) = (
         (first * step - pad, (count - 1) * step + gap * (size - 1) + 1)
         for first, count, size, step, pad, gap in zip((crop.top, crop.left), (rows, cols), *sizes, strict=True)
@@ -83,10 +84,3 @@ def to_the_largest(crop: Crop, step: Step, indices: Tensor) -> Crop:
         chosen.repeat(protos, 1, 1, 1),
     )
     return window.clipped(moved.unflatten(0, (protos, -1)))
-
-
-def _pair(value: Any) -> tuple[int, int]:
-    if isinstance(value, int):
-        return value, value
-    first, *rest = value
-    return first, rest[0] if rest else first

@@ -11,6 +11,7 @@ from pixpnet.metrics.auditing.localisation import PIXELS, THRESHOLD, Localisatio
 from pixpnet.metrics.auditing.reasoning import Reasoning, check_reasoning
 from pixpnet.metrics.auditing.verdict import Verdict, together
 from pixpnet.model import PixPNet
+from pixpnet.model.modes import refuse_training_mode
 from pixpnet.training import Run
 
 # Told what is being done, how much of it, of how much.
@@ -72,8 +73,7 @@ def audit(
         >>> audit("runs/birds", PixPNet.load("runs/birds"), None).verdict  # doctest: +SKIP
         'not checked'
     """
-    if model.training:
-        raise ValueError("the model is in training mode, in which it answers differently: call model.eval()")
+    refuse_training_mode(model)
 
     def told(task: str) -> Callable[[int, int], None]:
         return lambda done, of: None if watching is None else watching(task, done, of)

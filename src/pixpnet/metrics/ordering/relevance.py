@@ -16,6 +16,7 @@ from pixpnet.metrics.ordering.curve import Curve, area_under_similarity, pixel_o
 from pixpnet.metrics.ordering.curves import Curves, Method
 from pixpnet.metrics.ordering.spacing import Spacing
 from pixpnet.model import PixPNet
+from pixpnet.model.modes import refuse_training_mode
 
 Progress = Callable[[int, int], None]
 
@@ -120,10 +121,7 @@ def relevance_ordering(
     Raises:
         ValueError: if the model is in training mode, or there is no sample.
     """
-    if model.training:
-        raise ValueError(
-            "the model is in training mode, in which an image's answer depends on others: call model.eval()"
-        )
+    refuse_training_mode(model)
     if not len(samples):
         raise ValueError("there is no sample to draw: give at least one")
     chosen = drawn_samples(len(samples), sample_count, seed)

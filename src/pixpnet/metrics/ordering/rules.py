@@ -26,6 +26,7 @@ from pixpnet.metrics.ordering.layers import (
 from pixpnet.metrics.ordering.versions import Versions
 from pixpnet.metrics.ordering.windows import Window
 from pixpnet.tracing import Step, Traced
+from pixpnet.tracing.program import pair
 
 aten = torch.ops.aten
 
@@ -165,15 +166,8 @@ RULES: Mapping[Any, Rule] = {
 
 
 def _window(step: Step, probe: Probe, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Window:
-    sizes = (_pair(kernel), _pair(stride), _pair(padding), _pair(dilation))
+    sizes = (pair(kernel), pair(stride), pair(padding), pair(dilation))
     return Window(probe.shape[1:], cells_of(step.outputs[0])[1:], *sizes)
-
-
-def _pair(value: Any) -> tuple[int, int]:
-    if isinstance(value, int):
-        return value, value
-    first, *rest = value
-    return first, rest[0] if rest else first
 
 
 def _divisors(window: Window, with_padding: bool) -> Tensor:

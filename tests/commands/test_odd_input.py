@@ -36,9 +36,11 @@ def test_what_is_no_regular_file_is_refused_at_once(
     os.mkfifo(tmp_path / "pipe.png")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(tmp_path / "socket.png"))
-        kinds = {"pipe.png": "a pipe", "socket.png": "a socket", "": "a folder", "/dev/zero": "a device"}
+        (tmp_path / "empty").mkdir()
+        folder = "no picture in the folder" if command == "predict" else "a folder"  # which stands for its pictures
+        kinds = {"pipe.png": "a pipe", "socket.png": "a socket", "empty": folder, "/dev/zero": "a device"}
         for name, kind in kinds.items():
-            path = tmp_path / name if name else tmp_path
+            path = tmp_path / name
             assert main([command, str(trained.path), str(path)]) == 1
             said = one_line(capsys.readouterr().err)
             assert str(path) in said

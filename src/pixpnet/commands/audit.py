@@ -173,7 +173,7 @@ def _parts(result: Audit) -> tuple[tuple[str, Verdict, tuple[Finding, ...]], ...
     return (
         ("D1  prototypes are image patches", result.grounding.verdict, result.grounding.findings),
         ("D2  they localise to parts", result.localisation.verdict, result.localisation.findings),
-        ("D3  reasoning is a linear model", result.reasoning.verdict, result.reasoning.findings),
+        ("D3  reasoning is a linear or simple tree model", result.reasoning.verdict, result.reasoning.findings),
         ("    how it was chosen", result.conduct.verdict, result.conduct.findings),
     )
 

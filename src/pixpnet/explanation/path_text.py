@@ -19,8 +19,17 @@ def turn_text(path: TreePath, number: int) -> str:
     >>> turn_text(path, 0), turn_text(path, 1)
     ('found 97 %', 'not found 25 % (unlikely)')
     """
-    turn, probability = "found" if path.found[number] else "not found", path.probabilities[number]
-    return f"{turn} {percent(probability)}{'' if probability >= _HALF else ' (unlikely)'}"
+    return short_turn_text(path, number) + (" (unlikely)" if unlikely(path, number) else "")
+
+
+def short_turn_text(path: TreePath, number: int) -> str:
+    """`turn_text` without the word for a less likely turn, for where that has a line of its own."""
+    return f"{'found' if path.found[number] else 'not found'} {percent(path.probabilities[number])}"
+
+
+def unlikely(path: TreePath, number: int) -> bool:
+    """Whether a path turns the less likely way at a node, as paths of a soft tree may."""
+    return path.probabilities[number] < _HALF
 
 
 def leaf_text(explained: ClassExplanation, path: TreePath) -> str:

@@ -14,6 +14,7 @@ from pixpnet.data import Loading, open_data, plain_loader
 from pixpnet.data.loader import PlainSamples, WorkerError
 from pixpnet.goldilocks import SearchOptions
 from pixpnet.members.pixpnet import Architecture
+from pixpnet.option_names import option_of
 from pixpnet.settings import Optimisation, Replacement
 from tests.training.conftest import Trained
 
@@ -78,7 +79,7 @@ def test_tables_of_the_data_check_obey_no_class_name(tmp_path: Path, capsys: pyt
 
 
 @pytest.mark.parametrize(
-    "option",
+    "field",
     [
         *("size", "workers", "birds", "trainer.devices", "trainer.num_nodes", "architecture.dim"),
         *("architecture.prototypes_per_class", "architecture.prototype_rows", "optimisation.epochs"),
@@ -88,15 +89,17 @@ def test_tables_of_the_data_check_obey_no_class_name(tmp_path: Path, capsys: pyt
     ],
 )
 def test_an_absurd_number_is_refused_by_the_name_of_its_option(
-    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    field: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = tmp_path / "run"
+    out, option = tmp_path / "run", option_of(field)
     try:
-        code = main(["train", f"--{option}", str(HUGE), "--out", str(out)])
+        code = main(["train", option, str(HUGE), "--out", str(out)])
     except SystemExit as end:  # jsonargparse makes the records as it parses
         code = int(str(end.code))
     assert code in (1, 2)
-    assert option in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert option in said
+    assert "is at most" in said
     assert not out.exists()
 
 

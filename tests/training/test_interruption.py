@@ -166,7 +166,7 @@ def test_a_missing_accelerator_is_a_clear_error_before_anything_is_made(pictures
         pytest.skip("this machine has a GPU")
     config = small_config(pictures)
     config = replace(config, trainer=replace(config.trainer, accelerator="gpu"))
-    with pytest.raises(RunError, match=r"cannot do --trainer\.accelerator gpu"):
+    with pytest.raises(RunError, match=r"cannot do --device gpu"):
         train(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -11,7 +11,7 @@ from jaxtyping import UInt8
 from matplotlib.figure import Figure
 
 from pixpnet.box import hull
-from pixpnet.explanation.path_text import leaf_text, not_found_text, other_answers_text
+from pixpnet.explanation.path_text import leaf_text, not_found_text, other_answers_text, short_turn_text, unlikely
 from pixpnet.explanation.record import ClassExplanation, Explanation, Term
 from pixpnet.explanation.text import also_text
 from pixpnet.mapping.scene import Heatmaps
@@ -20,7 +20,6 @@ from pixpnet.views.pictures import GREY, cut_out, image_pixels, prototype_pixels
 from pixpnet.views.slide import HEIGHT, SMALLEST, WIDTH, Heat, Place, Slide
 from pixpnet.views.tags import tag_places
 from pixpnet.views.words import (
-    adds_words,
     grid_words,
     listing,
     number,
@@ -65,6 +64,7 @@ def explanation_figure(explanation: Explanation, heatmaps: Heatmaps | None = Non
     else:
         _column(slide, explanation, classes[0], left, width, _BESIDE, heat)
         _column(slide, explanation, classes[1], left + width + _GAP, width, _BESIDE, None)
+    slide.words(_MARGIN, HEIGHT - 0.3, not_found_text(explanation), WIDTH - 2 * _MARGIN, SMALLEST, MUTED)
     return slide.figure
 
 
@@ -79,7 +79,6 @@ def _heading(slide: Slide, explanation: Explanation, shown: str) -> None:
         f"Heat maps: {shown}." if shown else "",
         score_words(explanation),
         other_answers_text(explanation),
-        not_found_text(explanation),
     )
     slide.words(_MARGIN, 1.15, "  ·  ".join(filter(None, notes)), across, 10.5, MUTED)
 
@@ -218,12 +217,16 @@ def _row(
     room = x + width - words
     ink = INK if explained.path is None or explained.path.found[place] else MUTED
     size_of_words = 13 if explained.path is None else 10.5
-    adds = slide.words(words, y - 0.02, adds_words(explained, place), room, size_of_words, ink, bold=True)
+    path = explained.path
+    says = number(term.contribution) if path is None else short_turn_text(path, place)
+    adds = slide.words(words, y - 0.02, says, room, size_of_words, ink, bold=True)
     if grid := grid_words(explanation, term):
         right = slide.width_of(adds.get_text(), adds.get_fontproperties()) + 0.1
         if right < room:
             slide.words(words + right, y + 0.03, grid, room - right, SMALLEST, MUTED)
     lines: list[tuple[str, str]] = []
+    if path is not None and unlikely(path, place):
+        lines.append(("the less likely turn", MUTED))
     if explanation.weighted:
         lines.append((f"= {number(term.weight)} × {number(term.score)}", INK))
     if not term.region:

@@ -50,7 +50,7 @@ def explanation_figure(explanation: Explanation, heatmaps: Heatmaps | None = Non
             "prototypes of the predicted class's terms, in their order"
         )
     slide = Slide()
-    _heading(slide, explanation, shown if heatmaps is not None else "")
+    _heading(slide, explanation)
     classes = explanation.classes[:2]
     side = 3.55 if len(classes) == 1 else 2.45
     left = _MARGIN + max(side, 2.9) + _GAP
@@ -64,23 +64,21 @@ def explanation_figure(explanation: Explanation, heatmaps: Heatmaps | None = Non
     else:
         _column(slide, explanation, classes[0], left, width, _BESIDE, heat)
         _column(slide, explanation, classes[1], left + width + _GAP, width, _BESIDE, None)
-    slide.words(_MARGIN, HEIGHT - 0.3, not_found_text(explanation), WIDTH - 2 * _MARGIN, SMALLEST, MUTED)
+    made = f"Heat maps: {shown}." if shown and heatmaps is not None else ""
+    notes = "  ·  ".join(filter(None, (made, not_found_text(explanation))))
+    slide.words(_MARGIN, HEIGHT - 0.3, notes, WIDTH - 2 * _MARGIN, SMALLEST, MUTED)
     return slide.figure
 
 
-def _heading(slide: Slide, explanation: Explanation, shown: str) -> None:
+def _heading(slide: Slide, explanation: Explanation) -> None:
     predicted = explanation.predicted
     across = WIDTH - 2 * _MARGIN
     slide.words(_MARGIN, 0.26, predicted.class_name, across, 24, bold=True)
     about = f"{share_words(explanation)}  ·  {explanation.model}"
     slide.words(_MARGIN, 0.75, f"{about}  ·  {explanation.image}", across, 10.5, MUTED)
     slide.words(_MARGIN, 0.95, sight_words(explanation), across, 10.5, MUTED)
-    notes = (
-        f"Heat maps: {shown}." if shown else "",
-        score_words(explanation),
-        other_answers_text(explanation),
-    )
-    slide.words(_MARGIN, 1.15, "  ·  ".join(filter(None, notes)), across, 10.5, MUTED)
+    notes = "  ·  ".join(filter(None, (score_words(explanation), other_answers_text(explanation))))
+    slide.words(_MARGIN, 1.15, notes, across, 10.5, MUTED)
 
 
 def _image(

@@ -124,7 +124,7 @@ def test_with_several_grids_the_tolerance_is_that_of_the_terms_own() -> None:
     # 16 units in the last place of 1, for the cosine, and of 8, for a sum of 8 squares that are at most 1.
     expected = {(0, 16 * 2.0**-23), (1, 16 * 8 * 2.0**-23)}
     assert {(term.grid, term.proof.tolerance) for term in _terms(proven) if term.proof} == expected
-    assert "stays within 1.9e-06 or 1.5e-05" in " ".join(str(proven).split())
+    assert "stays within 1.9e-06 to 1.5e-05" in " ".join(str(proven).split())
 
 
 # Whom a prototype speaks for -------------------------------------------------------------------------------

@@ -29,24 +29,29 @@ def build(model: str) -> nn.Module:
     return network
 
 
-@pytest.mark.parametrize("model", [m for m in zoo.PAPER_LAYERS if m != "inception_v3"])
+# Deep networks whose every pixel takes a quarter of a minute to ten minutes each, which is what the slow run is for.
+DEEP = {
+    *("densenet121", "densenet161", "densenet169", "densenet201", "inception_v3", "vgg13", "vgg16", "vgg19"),
+    *("resnet101", "resnet152", "resnext101_32x8d", "resnext101_64x4d", "wide_resnet50_2", "wide_resnet101_2"),
+}
+
+
+@pytest.mark.parametrize(
+    "model", [pytest.param(name, marks=pytest.mark.slow if name in DEEP else ()) for name in zoo.PAPER_LAYERS]
+)
 def test_every_pixel_of_a_small_image_comes_out_where_the_fields_say(model: str) -> None:
     size = smallest(model)
-    verification = verify_fields(build(model), (3, size, size), list(product(range(size), range(size))), batch=32)
+    verification = verify_fields(build(model), (3, size, size), list(product(range(size), range(size))), batch=25)
     assert verification.pixels == size * size
     assert verification.passed, verification
 
 
-def test_every_column_and_row_of_a_small_image_comes_out_where_the_fields_of_inception_say() -> None:
-    # 75 x 75 pixels take ten minutes, which is what the slow run is for. Here: two full lines and a sample.
-    lines = {(37, x) for x in range(75)} | {(y, 11) for y in range(75)}
-    verification = verify_fields(build("inception_v3"), (3, 75, 75), sorted(lines), batch=25)
-    assert verification.passed, verification
-
-
-@pytest.mark.slow
-def test_every_pixel_of_a_small_image_comes_out_where_the_fields_of_inception_say() -> None:
-    verification = verify_fields(build("inception_v3"), (3, 75, 75), list(product(range(75), range(75))), batch=25)
+@pytest.mark.parametrize("model", sorted(DEEP & set(zoo.PAPER_LAYERS)))
+def test_every_column_and_row_of_a_small_image_comes_out_where_the_fields_say(model: str) -> None:
+    """A whole row and a whole column: what networks do to rows does not depend on the column, and vice versa."""
+    size = smallest(model)
+    lines = {(size // 2, x) for x in range(size)} | {(y, size // 7 + 1) for y in range(size)}
+    verification = verify_fields(build(model), (3, size, size), sorted(lines), batch=25)
     assert verification.passed, verification
 
 

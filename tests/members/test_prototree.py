@@ -472,7 +472,7 @@ def test_the_page_marks_the_path_of_a_picture(trained: Trained) -> None:
 @pytest.mark.parametrize(
     ("where", "value", "words"),
     [
-        ("probabilities", 0.5, "score"),
+        ("probabilities", 0.5, "weight"),
         ("weight", 0.5, "weight"),
         ("leaf", -1, "leaf"),
         ("leaf_class", "ostrich", "ostrich"),

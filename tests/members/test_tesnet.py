@@ -76,7 +76,7 @@ def test_naming_the_member_imports_no_torch() -> None:
 
 
 def test_a_head_without_epochs_of_its_own_is_refused() -> None:
-    with pytest.raises(ValueError, match="head_epochs"):
+    with pytest.raises(ValueError, match="head-epochs"):
         replace(TesNetConfig(), replacement=Replacement())
 
 

@@ -99,9 +99,9 @@ def test_two_models_are_judged_with_one_pass_through_the_backbone(
 def test_the_end_of_a_run_embeds_each_image_once(
     pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    train_module = importlib.import_module("pixpnet.training.train")
+    finishing = importlib.import_module("pixpnet.training.finishing")
     embedded: list[int] = []
-    embed, crops = PixPNet.embed, train_module.write_crops
+    embed, crops = PixPNet.embed, finishing.write_crops
 
     def counted(self: PixPNet, images: torch.Tensor) -> object:
         embedded.append(len(images))
@@ -112,6 +112,6 @@ def test_the_end_of_a_run_embeds_each_image_once(
         embedded.clear()  # what comes from here on is the last judgement
 
     monkeypatch.setattr(PixPNet, "embed", counted)
-    monkeypatch.setattr(train_module, "write_crops", cropped)
+    monkeypatch.setattr(finishing, "write_crops", cropped)
     train(small_config(pictures), tmp_path / "run")
     assert sum(embedded) == 12 + 9

@@ -102,7 +102,7 @@ def test_every_plan_ends_with_patches_and_only_patches_may_be_chosen(
 ) -> None:
     warm_up = data.draw(st.integers(0, epochs))
     if head in ("linear", "own_class") and not head_epochs:
-        with pytest.raises(ValueError, match=r"set --replacement\.head_epochs"):
+        with pytest.raises(ValueError, match=r"set --replacement\.head-epochs"):
             PixPNetConfig(Architecture(head=head), replacement=Replacement(start, every))  # type: ignore[arg-type]
         return
     settings = PixPNetConfig(

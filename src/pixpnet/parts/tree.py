@@ -32,8 +32,8 @@ _NODES_AT_ONCE = 32
 def log_not(distances: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """The log of 1 - exp(-d), without cancellation at either end.
 
-    >>> log_not(torch.tensor([1e-30, 0.5, 200.0])).tolist()[2]
-    0.0
+    >>> [f"{value:.4f}" for value in log_not(torch.tensor([0.0, 0.5, 5.0])).tolist()]
+    ['-16.1181', '-0.9328', '-0.0068']
     """
     distances = distances.clamp_min(LEAST_DISTANCE)
     near, far = distances.clamp_max(_LOG_2), distances.clamp_min(_LOG_2)
@@ -66,7 +66,7 @@ class TreeDecision(Decision):
         inference: which leaves count; a tree learns as a soft one.
     """
 
-    name = "tree"
+    name = "binary_tree"
     own_only = True
     branches: Tensor
     knowledge: Tensor

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from pixpnet.explanation.explaining import as_the_network_sees
 from pixpnet.fields import Field
 from pixpnet.mapping import heatmaps
 from pixpnet.model import PixPNet
+from pixpnet.views import explanation_figure as figures
 from pixpnet.views.slide import heat_layer
 from tests.explanation.toys import photo, real
 
@@ -96,7 +98,7 @@ def test_a_proof_that_fails_is_an_exit_code(
     ("words", "says"),
     [
         (["--why-not", "wern"], "did you mean wren?"),
-        (["--out", "x.gif"], "should end in one of .png, .html, .json"),
+        (["--out", "x.gif"], "should end in one of .png, .svg, .pdf, .html, .json"),
         (["--mapping", "prp"], "goes with --out x.png"),
         (["--mapping", "upsampling", "--out", "x.html"], "goes with --out x.png"),
         (["--top", "0"], "top=0"),
@@ -114,6 +116,24 @@ def test_a_figure_shows_one_picture(run: Path, pictures: list[Path], capsys: pyt
     assert main(["explain", str(run), *map(str, pictures), "--out", "x.png"]) == 1
     assert "use --out x.html" in capsys.readouterr().err
     assert not Path("x.png").exists()
+
+
+@pytest.mark.parametrize(("ending", "begins"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
+def test_a_figure_is_written_in_the_format_of_its_name_without_heat_maps(
+    run: Path, pictures: list[Path], tmp_path: Path, ending: str, begins: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[object] = []
+    original = figures.explanation_figure
+
+    def watched(explanation: Any, heatmaps: Any = None, shown: str = "") -> Any:
+        given.append(heatmaps)
+        return original(explanation, heatmaps, shown)
+
+    monkeypatch.setattr(figures, "explanation_figure", watched)
+    out = tmp_path / f"x.{ending}"
+    assert main(["explain", str(run), str(pictures[0]), "--out", str(out), "--device", "cpu"]) == 0
+    assert out.read_bytes().startswith(begins)
+    assert given == [None]
 
 
 def test_a_page_gets_all_explanations(run: Path, pictures: list[Path], tmp_path: Path) -> None:

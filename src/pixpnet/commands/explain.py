@@ -29,7 +29,8 @@ EXAMPLES = """examples:
   pixpnet explain runs/birds photos/*.jpg --prove --out photos.html
   pixpnet explain runs/birds jay.jpg --json > jay.json      read it with Explanation.from_json"""
 
-_ENDINGS = (".png", ".html", ".json")
+_FIGURES = (".png", ".svg", ".pdf")
+_ENDINGS = (*_FIGURES, ".html", ".json")
 # What the figure says of its heat maps: each kind shows something else.
 _SHOWN = {
     "field": "similarities painted on what their cells see (receptive-field mapping)",
@@ -46,8 +47,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--out",
         type=Path,
         metavar="FILE",
-        help="also write x.png (a figure of one picture), x.html (one page for all of them, with everything in it) or "
-        "x.json (one record, or a list of records where several pictures were given); a file that is there is replaced",
+        help="also write x.png, x.svg or x.pdf (a figure of one picture), x.html (one page for all of them, with "
+        "everything in it) or x.json (one record, or a list of records where several pictures "
+        "were given); a file that is there is replaced",
     )
     parser.add_argument(
         "--why-not",
@@ -60,8 +62,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--mapping",
         type=str,
         choices=tuple(_SHOWN),
-        default="field",
-        help="what the heat maps in x.png show; boxes are exact fields always",
+        help="show heat maps of this kind in a figure, in the place of what each cell saw (default: none); boxes are "
+        "exact fields always",
     )
     parser.add_argument(
         "--prove",
@@ -123,9 +125,9 @@ def run(args: Namespace) -> int:
 def _check(args: Namespace) -> None:
     """What can be said before anything is computed."""
     ending = None if args.out is None else args.out.suffix.lower()
-    if ending == ".png" and len(args.images) > 1:
+    if ending in _FIGURES and len(args.images) > 1:
         raise ValueError(f"a figure shows one picture, and {len(args.images)} came: use --out {args.out.stem}.html")
-    if args.mapping != "field" and ending != ".png":
+    if args.mapping is not None and ending not in _FIGURES:
         raise ValueError(f"--mapping {args.mapping} chooses the heat maps of a figure: it goes with --out x.png")
     if args.out is not None:
         check_output(args.out, _ENDINGS)
@@ -165,16 +167,20 @@ def _write(model: PixPNet, found: Sequence[_Explained], args: Namespace) -> None
             # A file's name may hold bytes that are no text.
             temporary.write_text(explanation_page(explanations), encoding="utf-8", errors="replace")
         else:
-            _draw(model, found[0], args.mapping, temporary)
+            _draw(model, found[0], args.mapping, temporary, ending)
 
 
-def _draw(model: PixPNet, explained: _Explained, mapping: str, path: Path) -> None:
+def _draw(model: PixPNet, explained: _Explained, mapping: str | None, path: Path, ending: str) -> None:
     from torch import Tensor
 
     from pixpnet.mapping import heatmaps
     from pixpnet.views.explanation_figure import explanation_figure
 
-    image = explained.sample.image.as_subclass(Tensor).to(model.device)
-    prototypes = [term.prototype for term in explained.explanation.predicted.terms]
-    maps = heatmaps(model, image, prototypes, mapping=mapping)
-    explanation_figure(explained.explanation, maps, _SHOWN[mapping]).savefig(path, format="png")
+    if mapping is None:
+        figure = explanation_figure(explained.explanation)
+    else:
+        image = explained.sample.image.as_subclass(Tensor).to(model.device)
+        prototypes = [term.prototype for term in explained.explanation.predicted.terms]
+        maps = heatmaps(model, image, prototypes, mapping=mapping)
+        figure = explanation_figure(explained.explanation, maps, _SHOWN[mapping])
+    figure.savefig(path, format=ending.removeprefix("."))

@@ -445,7 +445,7 @@ def test_an_interrupted_conversion_leaves_nothing(trained: Trained, tmp_path: Pa
     def stopped(*args: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pixpnet.training.converting._evaluated", stopped)
+    monkeypatch.setattr("pixpnet.training.converting._judged", stopped)
     with pytest.raises(KeyboardInterrupt):
         convert(trained.path, "hard", tmp_path / "hard")
     assert not list(tmp_path.iterdir())

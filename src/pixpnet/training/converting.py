@@ -2,8 +2,8 @@
 
 import json
 import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,9 +13,8 @@ from pixpnet.family import member_named
 from pixpnet.model import PixPNet
 from pixpnet.model.weights import read_state
 from pixpnet.records import from_plain, to_plain
-from pixpnet.training.answers import AnswerLine, answer_lines
 from pixpnet.training.final_evaluation import Evaluated, evaluate_both
-from pixpnet.training.finishing import Metrics
+from pixpnet.training.finishing import Metrics, before_replacement, evaluated
 from pixpnet.training.run import Run, RunError
 from pixpnet.training.run_data import open_data_of
 
@@ -49,11 +48,7 @@ def convert(source: Path, name: str, out: Path, test: bool = False, own_code: bo
         raise RunError(f"{source} is not finished: pixpnet train --resume {source}")
     Run.refuse_if_used(out)
     model = PixPNet.load(source, own_code=own_code)
-    learnt = read_state(run.learnt)
-    before = PixPNet.load(source, own_code=own_code)
-    if before.architecture != config.settings.architecture:
-        before.rebuild(config.settings.architecture)
-    before.load_state_dict(learnt, strict=False)
+    before = before_replacement(run, model)
     for network in (model, before):
         conversions[name].convert(network.eval())
     data = open_data_of(run)
@@ -62,13 +57,16 @@ def convert(source: Path, name: str, out: Path, test: bool = False, own_code: bo
     out.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as temporary:
         new = Run.create(Path(temporary) / out.name, config, data.listed)
-        new.keep(model, learnt)
+        new.keep(model, read_state(run.learnt))
         new.write("log.csv", (source / "log.csv").read_text(encoding="utf-8"))
         about = _About(name, source.resolve().name, run.fingerprint())
         new.write(CONVERSION_FILE, json.dumps(to_plain(about), indent=1))
         if run.crops.is_dir():
             shutil.copytree(run.crops, new.crops, dirs_exist_ok=True)
-        metrics = _metrics(new, run, (model, before), data, name, test)
+        opening = f"evaluation of the conversion to {name}" if test else ""
+        judged = partial(_judged, model, before, data)
+        former = run.read_metrics()
+        metrics = evaluated(new, model, data, judged, opening, int(former["chosen_epoch"]), int(former["epochs"]))
         new.write_metrics(metrics)
         if out.exists():
             out.rmdir()  # it is empty
@@ -106,31 +104,5 @@ class _About:
     model: str
 
 
-def _metrics(new: Run, run: Run, models: tuple[PixPNet, PixPNet], data: DataSet, name: str, test: bool) -> Metrics:
-    """How the new model does, with and without replaced prototypes; keeps its answers."""
-    model, before = models
-    former = run.read_metrics()
-    answers: list[AnswerLine] = []
-    tested = None
-    if test:
-        entries = data.test.open(new.recorder(), f"evaluation of the conversion to {name}")
-        tested = _evaluated(model, before, data, entries)
-        answers += answer_lines("test", entries, tested.logits, model.class_names)
-    validated = _evaluated(model, before, data, data.val)
-    new.write_answers([*answers, *answer_lines("val", data.val, validated.logits, model.class_names)])
-    return Metrics(
-        chosen_epoch=int(former["chosen_epoch"]),
-        epochs=int(former["epochs"]),
-        validation=validated.after,
-        validation_before=validated.before,
-        test=None if tested is None else tested.after,
-        test_before=None if tested is None else tested.before,
-        mean_field=model.mean_field,
-        largest_field=max(field.max_fraction for field in model.fields),
-        prototypes=model.num_prototypes,
-    )
-
-
-def _evaluated(model: PixPNet, before: PixPNet, data: DataSet, entries: Sequence[Entry]) -> Evaluated:
-    batches = plain_loader(data, entries, model.preprocessing, Loading(_BATCH))
-    return evaluate_both(model, before, batches)
+def _judged(model: PixPNet, before: PixPNet, data: DataSet, entries: tuple[Entry, ...], task: str) -> Evaluated:
+    return evaluate_both(model, before, plain_loader(data, entries, model.preprocessing, Loading(_BATCH)))

@@ -1,6 +1,7 @@
 """The end of a run: the kept model is read back from its file, as anyone else will, and evaluated."""
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,6 +19,7 @@ from pixpnet.training.final_evaluation import Evaluated, evaluate_both
 from pixpnet.training.fitting import Fitting
 from pixpnet.training.judging import Judgement
 from pixpnet.training.preparing import freeze
+from pixpnet.training.run import Run
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,7 @@ def finish(fitting: Fitting, config: RunConfig, data: DataSet, device: torch.dev
     chosen = [line for line in fitting.lines if line.best][-1]
     write_crops(model, data, run.crops, partial(watcher.busy, "pictures of prototypes"))
 
-    before = copy.deepcopy(model)
-    if model.architecture != config.settings.architecture:
-        before.rebuild(config.settings.architecture)
-    before.load_state_dict(read_state(run.learnt), strict=False)
+    before = before_replacement(run, model)
 
     def judged(entries: tuple[Entry, ...], task: str) -> Evaluated:
         telling, features = partial(watcher.busy, task), material.features
@@ -70,17 +69,53 @@ def finish(fitting: Fitting, config: RunConfig, data: DataSet, device: torch.dev
         kept = plain_feature_loader(features, entries, material.loading.batch_size)
         return evaluate_both(model.to(device), before.to(device), kept, device, telling, model.behind_stem)
 
+    opening = (
+        f"final evaluation of the model of epoch {chosen.epoch}" if config.judge_on_test and len(data.test) else ""
+    )
+    return evaluated(run, model, data, judged, opening, chosen.epoch, len(fitting.lines))
+
+
+def before_replacement(run: Run, model: PixPNet) -> PixPNet:
+    """A run's model as it was before its prototypes were replaced (and its tree was pruned)."""
+    before = copy.deepcopy(model)
+    architecture = run.config.settings.architecture
+    if model.architecture != architecture:
+        before.rebuild(architecture)
+    before.load_state_dict(read_state(run.learnt), strict=False)
+    return before
+
+
+def evaluated(
+    run: Run,
+    model: PixPNet,
+    data: DataSet,
+    judged: Callable[[tuple[Entry, ...], str], Evaluated],
+    opening: str,
+    chosen_epoch: int,
+    epochs: int,
+) -> Metrics:
+    """Evaluates a run's model, and keeps what it answered.
+
+    Args:
+        run: whose answers are kept, and which records that the test split is opened.
+        model: of the run.
+        data: whose validation images are judged, and test images where they are opened.
+        judged: from images, and what is being done, to how the model did on them.
+        opening: why the test split is opened; empty where it stays closed.
+        chosen_epoch: of the model.
+        epochs: how many there were.
+    """
     answers: list[AnswerLine] = []
     test = None
-    if config.judge_on_test and len(data.test):
-        entries = data.test.open(run.recorder(), f"final evaluation of the model of epoch {chosen.epoch}")
+    if opening:
+        entries = data.test.open(run.recorder(), opening)
         test = judged(entries, "final evaluation, test")
         answers += answer_lines("test", entries, test.logits, model.class_names)
     validation = judged(data.val, "final evaluation, validation")
     run.write_answers([*answers, *answer_lines("val", data.val, validation.logits, model.class_names)])
     return Metrics(
-        chosen_epoch=chosen.epoch,
-        epochs=len(fitting.lines),
+        chosen_epoch=chosen_epoch,
+        epochs=epochs,
         validation=validation.after,
         validation_before=validation.before,
         test=None if test is None else test.after,

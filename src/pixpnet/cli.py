@@ -31,10 +31,10 @@ from pixpnet.commands import (
     train_options,
     tree,
 )
-from pixpnet.commands.console import visible_output
 from pixpnet.commands.spelling import misspelt
 from pixpnet.messages import first_line
 from pixpnet.safe_yaml import check_yaml
+from pixpnet.views.console import visible_output
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixpnet.commands.console import plain_console
 from pixpnet.commands.device import DEVICE_HELP, MOVED_HELP, TRUST_HELP, choose_device
 from pixpnet.commands.measured_text import draw_words
-from pixpnet.commands.progress import progress_bar, task_bars
+from pixpnet.views.console import plain_console
+from pixpnet.views.progress import progress_bar, task_bars
 
 if TYPE_CHECKING:
     from jsonargparse import ArgumentParser, Namespace

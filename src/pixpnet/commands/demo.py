@@ -85,10 +85,10 @@ def _draw_birds(out: Path) -> None:
 
 def _train(folder: Path, seed: int) -> None:
     from pixpnet.commands.train import summary
-    from pixpnet.commands.training_display import display
     from pixpnet.model import PixPNet
     from pixpnet.training import Run, resume, train
     from pixpnet.views.prototype_sheet import prototype_sheet
+    from pixpnet.views.training_display import display
 
     say = sys.stdout.write
     say("3. Training a network on them, from random weights (a few minutes on two cores).\n")
@@ -116,10 +116,10 @@ def _train(folder: Path, seed: int) -> None:
 
 
 def _report(folder: Path, page: Path, seed: int) -> "ReportPage":
-    from pixpnet.commands.console import plain_console
     from pixpnet.commands.device import choose_device
-    from pixpnet.commands.progress import task_bars
     from pixpnet.commands.report import how_to_open
+    from pixpnet.views.console import plain_console
+    from pixpnet.views.progress import task_bars
     from pixpnet.views.reporting import report
 
     sys.stdout.write("\n4. Why it answers as it does: explaining a few birds, and putting every claim to the test.\n")

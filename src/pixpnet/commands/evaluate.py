@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixpnet.commands.console import plain_console
 from pixpnet.commands.device import DEVICE_HELP, TRUST_HELP, choose_device
-from pixpnet.commands.progress import progress_bar
+from pixpnet.views.console import plain_console
+from pixpnet.views.progress import progress_bar
 
 if TYPE_CHECKING:
     from jsonargparse import ArgumentParser, Namespace

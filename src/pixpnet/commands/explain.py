@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixpnet.commands.console import plain_console
 from pixpnet.commands.device import DEVICE_HELP, TRUST_HELP, choose_device
 from pixpnet.commands.output import check_output
-from pixpnet.commands.progress import progress_bar
 from pixpnet.messages import on_one_line
+from pixpnet.views.console import plain_console
+from pixpnet.views.progress import progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

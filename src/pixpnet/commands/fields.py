@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pixpnet.commands.console import plain_console
+from pixpnet.views.console import plain_console
 
 if TYPE_CHECKING:
     from jsonargparse import ArgumentParser, Namespace
@@ -122,8 +122,8 @@ def describe(layer: str, field: "Field") -> str:
 
 
 def _verify(model: Any, shape: tuple[int, ...], fields: "Fields", count: int, quiet: bool) -> "Verification":
-    from pixpnet.commands.progress import progress_bar
     from pixpnet.fields.verify import verify_fields
+    from pixpnet.views.progress import progress_bar
 
     with progress_bar(plain_console(quiet=quiet), "NaN probe") as report:
         return verify_fields(model, shape, count, fields=fields, progress=lambda done: report(done, count))

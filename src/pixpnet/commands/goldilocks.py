@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixpnet.commands.calling import command
-from pixpnet.commands.console import plain_console
 from pixpnet.commands.device import DEVICE_HELP, choose_device
 from pixpnet.commands.goldilocks_text import fields_text, line_of, result_text
-from pixpnet.commands.progress import progress_bar, task_bars
+from pixpnet.views.console import plain_console
+from pixpnet.views.progress import progress_bar, task_bars
 
 if TYPE_CHECKING:
     from collections.abc import Callable

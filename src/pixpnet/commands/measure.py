@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixpnet.commands.calling import command
-from pixpnet.commands.console import plain_console
 from pixpnet.commands.device import DEVICE_HELP, MOVED_HELP, TRUST_HELP, choose_device
 from pixpnet.commands.measured_text import few_images, table_text
-from pixpnet.commands.progress import task_bars
+from pixpnet.views.console import plain_console
+from pixpnet.views.progress import task_bars
 
 if TYPE_CHECKING:
     from jsonargparse import ArgumentParser, Namespace

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixpnet.commands.calling import command
-from pixpnet.commands.console import plain_console
 from pixpnet.commands.device import DEVICE_HELP, TRUST_HELP, choose_device
 from pixpnet.commands.output import check_output
 from pixpnet.commands.picture_files import picture_files
-from pixpnet.commands.progress import progress_bar
 from pixpnet.messages import on_one_line
+from pixpnet.views.console import plain_console
+from pixpnet.views.progress import progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

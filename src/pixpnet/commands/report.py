@@ -7,10 +7,10 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from pixpnet.commands.console import plain_console
 from pixpnet.commands.device import DEVICE_HELP, MOVED_HELP, TRUST_HELP, choose_device
 from pixpnet.commands.output import check_output
-from pixpnet.commands.progress import task_bars
+from pixpnet.views.console import plain_console
+from pixpnet.views.progress import task_bars
 
 if TYPE_CHECKING:
     from jsonargparse import ArgumentParser, Namespace

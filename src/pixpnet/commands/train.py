@@ -40,8 +40,8 @@ def run(args: Namespace) -> int:
     if (args.out is None) == (args.resume is None):
         sys.stderr.write("error: say where the run goes, --out RUN, or which one to go on with, --resume RUN\n")
         return 2
-    from pixpnet.commands.training_display import display
     from pixpnet.training import resume, train
+    from pixpnet.views.training_display import display
 
     folder: Path = args.out or args.resume
     try:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pixpnet.commands.console import visible_output
+from pixpnet.views.console import visible_output
 
 if TYPE_CHECKING:
     from rich.console import Console

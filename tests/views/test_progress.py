@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from pixpnet.commands import progress as progress_module
-from pixpnet.commands.progress import progress_bar, task_bars
+from pixpnet.views import progress as progress_module
+from pixpnet.views.progress import progress_bar, task_bars
 
 
 def test_what_is_printed_beside_a_bar_goes_where_stdout_goes(monkeypatch: pytest.MonkeyPatch) -> None:

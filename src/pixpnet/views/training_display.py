@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from pixpnet.commands.console import plain_console, visible_output
-from pixpnet.commands.progress import NowAndThen, clock
 from pixpnet.fields.probe import Verification
 from pixpnet.settings import KEPT_EPOCH
 from pixpnet.training import LogLine, Watcher
 from pixpnet.training.workload import RunProgress, Workload
+from pixpnet.views.console import plain_console, visible_output
+from pixpnet.views.progress import NowAndThen, clock
 
 # Epochs with and without replacement differ, so the time left is reckoned over minutes, not seconds.
 _SPEED_OVER = 600.0

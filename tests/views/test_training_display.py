@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from pixpnet.commands import progress
-from pixpnet.commands.training_display import display
 from pixpnet.training import LogLine
 from pixpnet.training.workload import Workload
+from pixpnet.views import progress
+from pixpnet.views.training_display import display
 
 RULE = "the last epoch whose validation accuracy after replacement is within one standard error of the best so far"
 

@@ -27,22 +27,22 @@ from pixpnet.model.build import build_backbone
 from pixpnet.training import Judgement, LogLine, Nobody, judge, open_run_data, train
 
 
-def train_linear(config: RunConfig, backbone_rate: float, head_rate: float, out: Path) -> Judgement:
+def train_linear(config: RunConfig, lr_backbone: float, lr_head: float, out: Path) -> Judgement:
     """The comparison: same loaders, stages, schedule and optimiser; the last epoch is judged, there is no choice."""
     data = open_run_data(config)
     preprocessing = data.preprocessing if config.size is None else data.preprocessing.scaled_to(config.size)
-    how = config.optimisation
+    how = config.optimization
     backbone = build_backbone(config.backbone, config.at, config.weights, preprocessing.size, config.seed, config.edits)
     torch.manual_seed(config.seed)
     model = PooledLinear(backbone, len(data.class_names))
-    loading = Loading(how.batch_size, config.workers)
+    loading = Loading(how.batch_size, config.num_workers)
     augmentation = data.augmentation if how.views is None else replace(data.augmentation, factor=how.views)
     loader = training_loader(data, preprocessing, augmentation, loading, config.seed)
     epochs = how.pretraining_epochs + how.epochs
-    learning = replace(how, epochs=epochs, backbone_rate=backbone_rate, add_on_rate=head_rate)
+    learning = replace(how, epochs=epochs, lr_backbone=lr_backbone, lr_add_on=lr_head)
     fit_pooled(model, loader, learning, config.seed, half=config.trainer.precision == "bf16-mixed")
     entries = data.val
-    if config.judge_on_test:
+    if config.evaluate_on_test:
         entries = data.test.open(record_in(out / "openings.jsonl"), f"linear classifier, seed {config.seed}")
     return judge(model, len(data.class_names), plain_loader(data, entries, preprocessing, loading))
 
@@ -80,8 +80,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     preset = member_named(args.member).preset(args.preset)
-    given = {"epochs": args.epochs, "views": args.views, "batch_size": args.batch, "backbone_rate": args.backbone_rate}
-    how = replace(preset.optimisation, **{name: value for name, value in given.items() if value is not None})
+    given = {"epochs": args.epochs, "views": args.views, "batch_size": args.batch, "lr_backbone": args.lr_backbone}
+    how = replace(preset.optimization, **{name: value for name, value in given.items() if value is not None})
     args.out.mkdir(parents=True, exist_ok=True)
     rows = []
     for seed in args.seeds:
@@ -92,10 +92,10 @@ def main() -> int:
             weights=args.weights,
             size=args.size,
             seed=seed,
-            judge_on_test=not args.no_test,
+            evaluate_on_test=not args.no_test,
             member=args.member,
-            settings=replace(preset, optimisation=how),
-            trainer=TrainerOptions(accelerator="cpu", precision=args.precision),
+            settings=replace(preset, optimization=how),
+            trainer=TrainerOptions(device="cpu", precision=args.precision),
         )
         row: dict[str, object] = {"cut": f"{args.backbone}@{args.at}", "size": args.size, "seed": seed}
         if args.only != "linear":
@@ -112,7 +112,7 @@ def main() -> int:
             row |= {"minutes": (time.monotonic() - start) / 60, "mean_field": metrics.mean_field}
         if args.only != "prototypes":
             start = time.monotonic()
-            linear = train_linear(config, args.linear_rate, args.head_rate, args.out)
+            linear = train_linear(config, args.linear_rate, args.lr_head, args.out)
             row |= {"linear": linear.accuracy, "linear_minutes": (time.monotonic() - start) / 60}
         rows.append(row)
         print(json.dumps(row), flush=True)

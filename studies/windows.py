@@ -2,7 +2,7 @@
 
     python studies/windows.py --data cub:PATH --backbone resnet18 --at layer4 --weights WEIGHTS --out DIR
         --settings 384:64:64:layer1 448:64:64:layer1 384:::
-        --variants - architecture.pooling=max optimisation.views=1,optimisation.epochs=32
+        --variants - architecture.pooling=max optimization.views=1,optimization.epochs=32
 
 A setting is SIZE:WINDOW:STRIDE:FROM. FROM may be empty (windows of the image itself), and so may WINDOW and STRIDE (no
 windows). A variant is a list of values that differ from the preset's, "-" for none. For each pair the study prints
@@ -201,7 +201,7 @@ def main() -> int:
         backbone=args.backbone,
         at=args.at,
         weights=args.weights,
-        judge_on_test=False,
+        evaluate_on_test=False,
         settings=member_named(args.member).preset(args.preset),
     )
     names = (

@@ -45,7 +45,7 @@ names = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | tricky
     size=st.none() | st.integers(1, 4096),
     seed=st.integers(0, 2**64 - 1),
     fraction=st.floats(0, 1, exclude_min=True, exclude_max=True),
-    devices=names,
+    num_devices=names,
     epsilon=st.floats(1e-30, 1),
 )
 def test_every_configuration_comes_back_from_its_file(
@@ -57,7 +57,7 @@ def test_every_configuration_comes_back_from_its_file(
     size: int | None,
     seed: int,
     fraction: float,
-    devices: str,
+    num_devices: str,
     epsilon: float,
 ) -> None:
     config = RunConfig(
@@ -68,7 +68,7 @@ def test_every_configuration_comes_back_from_its_file(
         size=size,
         seed=seed,
         validation_fraction=fraction,
-        trainer=TrainerOptions(devices=devices),
+        trainer=TrainerOptions(num_devices=num_devices),
     ).with_settings(architecture=Architecture(epsilon=epsilon))
     assert read_back(config, tmp_path_factory.mktemp("run")) == config
 
@@ -78,11 +78,20 @@ def test_the_file_is_complete_and_readable() -> None:
     assert "data: folder:Grünfinken\n" in text
     values = yaml.safe_load(text)
     assert values["architecture"]["epsilon"] == 1e-6
-    assert values["optimisation"]["epochs"] == 20
+    assert values["optimization"]["epochs"] == 20
     assert list(values) == [
         *("member", "data", "backbone", "at", "edits", "window", "window_stride", "window_from", "weights", "size"),
-        *("seed", "workers", "birds", "validation_fraction", "split_rule", "on_bad", "crop_to_box", "judge_on_test"),
-        *("trainer", "architecture", "losses", "optimisation", "replacement", "frame"),
+        *(
+            "seed",
+            "num_workers",
+            "birds",
+            "validation_fraction",
+            "split_rule",
+            "on_bad",
+            "crop_to_box",
+            "evaluate_on_test",
+        ),
+        *("trainer", "architecture", "losses", "optimization", "replacement", "frame"),
     ]
 
 
@@ -116,17 +125,17 @@ def test_settings_of_another_member_are_refused() -> None:
         ({"edits": ["drop:layer3.1", 1]}, r"configuration\.edits\[1\]: expected a value of type str, got 1"),
         ({"size": 1.5}, r"configuration\.size: expected a value of type int, got 1\.5"),
         ({"size": 0}, r"configuration: size is a number of pixels above 0, got 0"),
-        ({"seed": -1}, r"configuration: seed and workers are not negative, got -1 and 0"),
-        ({"workers": -2}, r"configuration: seed and workers are not negative, got 0 and -2"),
+        ({"seed": -1}, r"configuration: seed and num_workers are not negative, got -1 and 0"),
+        ({"num_workers": -2}, r"configuration: seed and num_workers are not negative, got 0 and -2"),
         ({"validation_fraction": 0}, r"configuration: validation_fraction is between 0 and 1, got 0\.0"),
         ({"validation_fraction": 1}, r"configuration: validation_fraction is between 0 and 1, got 1\.0"),
         ({"on_bad": "weep"}, r"configuration\.on_bad: expected one of 'stop', 'skip', got 'weep'"),
-        ({"judge_on_test": "yes"}, r"configuration\.judge_on_test: expected a value of type bool, got 'yes'"),
+        ({"evaluate_on_test": "yes"}, r"configuration\.evaluate_on_test: expected a value of type bool, got 'yes'"),
         ({"architecture": None}, r"configuration\.architecture: expected the fields dim, .*got None"),
         ({"surprise": 1}, r"configuration: expected the fields .*'surprise'"),
         ({"member": "nobody"}, r"configuration: the family has no member 'nobody': there are pixpnet, protopnet"),
         ({"member": "protopnet"}, r"configuration\.architecture: expected the fields dim, "),
-        ({"trainer": {"devices": 2}}, r"configuration\.trainer: expected the fields accelerator, "),
+        ({"trainer": {"num_devices": 2}}, r"configuration\.trainer: expected the fields device, "),
     ],
 )
 def test_a_value_that_cannot_be_is_refused_with_its_file_and_field(

@@ -88,7 +88,7 @@ def test_train_takes_its_configuration(run: Path, tmp_path: Path, capsys: pytest
     short = ["--epochs", "1", "--warm-up-epochs", "0"]
     assert main(["train", "--config", str(run / "config.yaml"), *short, "--out", str(out)]) == 0
     before, again = read_config(run / "config.yaml"), read_config(out / "config.yaml")
-    assert again.optimisation.epochs == 1
-    assert again.with_settings(optimisation=before.optimisation) == before
+    assert again.optimization.epochs == 1
+    assert again.with_settings(optimization=before.optimization) == before
     assert yaml.safe_load((out / "config.yaml").read_text())["member"] == "pixpnet"
     assert isinstance(again, RunConfig)

@@ -28,7 +28,7 @@ def test_the_configuration_of_the_readme_can_be_made() -> None:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "config"
     ]
     config = eval(ast.unparse(made.value), {"px": px})
-    assert (config.backbone, config.at, config.optimisation.epochs) == ("resnet18", "layer4", 16)
+    assert (config.backbone, config.at, config.optimization.epochs) == ("resnet18", "layer4", 16)
     assert (config.size, config.window, config.window_stride, config.window_from) == (384, 72, 40, "layer1")
 
 

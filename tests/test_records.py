@@ -15,7 +15,7 @@ from pixpnet.box import Box
 from pixpnet.config import RunConfig, TrainerOptions, config_from_plain, plain_config
 from pixpnet.members.pixpnet import Architecture, Losses, PixPNetConfig
 from pixpnet.records import ADDED_LATER, BadRecord, added_later, from_plain, to_plain
-from pixpnet.settings import Optimisation, Replacement
+from pixpnet.settings import Optimization, Replacement
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ configurations = records_of(
         PixPNetConfig,
         architecture=records_of(Architecture),
         losses=records_of(Losses),
-        optimisation=records_of(Optimisation, warm_up_epochs=st.just(0), frozen=st.just("")),
+        optimization=records_of(Optimization, warm_up_epochs=st.just(0), frozen=st.just("")),
         replacement=records_of(Replacement),
         frame=st.sampled_from([None, "crop", "stretch", "pad"]),
     ),

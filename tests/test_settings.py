@@ -8,7 +8,7 @@ import pytest
 from pixpnet.config import RunConfig
 from pixpnet.family import MEMBERS, member_named
 from pixpnet.members.pixpnet import Architecture
-from pixpnet.settings import MemberSettings, Optimisation, Replacement
+from pixpnet.settings import MemberSettings, Optimization, Replacement
 
 
 @pytest.mark.parametrize(
@@ -19,10 +19,13 @@ from pixpnet.settings import MemberSettings, Optimisation, Replacement
         (Architecture, "epsilon", 0.0),
         (Architecture, "epsilon", -1e-6),
         (Architecture, "epsilon", float("nan")),
-        *((Optimisation, name, 0) for name in ("epochs", "batch_size", "rise", "step_epochs", "step_factor", "views")),
-        (Optimisation, "pretraining_epochs", -1),
-        (Optimisation, "warm_up_epochs", -1),
-        (Optimisation, "warm_up_epochs", 21),
+        *(
+            (Optimization, name, 0)
+            for name in ("epochs", "batch_size", "lr_rise", "lr_step_epochs", "lr_step_factor", "views")
+        ),
+        (Optimization, "pretraining_epochs", -1),
+        (Optimization, "warm_up_epochs", -1),
+        (Optimization, "warm_up_epochs", 21),
         (Replacement, "start", 0),
         (Replacement, "every", 0),
         (Replacement, "head_epochs", -1),
@@ -41,7 +44,7 @@ def test_the_settings_of_every_member_are_frozen_records_with_what_all_members_h
         assert isinstance(preset, MemberSettings)
         assert isinstance(preset.architecture, member.architecture)
         with pytest.raises(FrozenInstanceError):
-            preset.optimisation = Optimisation()
+            preset.optimization = Optimization()
     assert "paper" in member.presets
     assert RunConfig(member=name).settings == member.config()
 

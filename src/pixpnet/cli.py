@@ -244,7 +244,7 @@ def _listed(command: Command | Mapping[str, Command]) -> Command | Mapping[str, 
 def _message(error: BaseException) -> str | None:
     """The line for an error that a person can mend, None where it is a bug of ours."""
     zoo = sys.modules.get("pixpnet.zoo")  # without it, nobody's code was called
-    if zoo is not None and not isinstance(error, zoo.UnknownModel) and (raised := zoo.raised_by_own_code(error)):
+    if zoo is not None and not isinstance(error, zoo.UnknownModel) and (raised := zoo.raised_by_user_code(error)):
         return str(raised)
     notes = getattr(error, "__notes__", [])
     ours = type(error).__module__.partition(".")[0] == "pixpnet"

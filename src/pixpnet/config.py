@@ -6,6 +6,7 @@ from typing import Any, Literal, cast
 
 import yaml
 
+from pixpnet.earlier_names import translate
 from pixpnet.family import DEFAULT, UnknownMember, member_named
 from pixpnet.records import (
     ADDED_LATER,
@@ -18,29 +19,29 @@ from pixpnet.records import (
     to_plain,
 )
 from pixpnet.safe_yaml import load_yaml, read_yaml_text
-from pixpnet.settings import MemberSettings, Optimisation
+from pixpnet.settings import MemberSettings, Optimization
 from pixpnet.windows import Windows, resolve_windows
 
 # Of one machine.
 _MOST_DEVICES = 256
 # The largest that model files are read for; and what a loader, torch's seeds and a search through birds still take.
-_LARGEST = {"size": 4096, "workers": 512, "seed": 2**64 - 1, "birds": 1_000_000}
+_LARGEST = {"size": 4096, "num_workers": 512, "seed": 2**64 - 1, "birds": 1_000_000}
 
 
 @dataclass(frozen=True)
 class TrainerOptions:
-    """On what it runs; see Lightning's Trainer.
+    """What it runs on; the values are those of Lightning's Trainer.
 
     Attributes:
-        accelerator: cpu, gpu, mps, ... or auto for what there is
-        devices: how many devices of each machine, or auto for all
+        device: cpu, gpu, mps, ... or auto for what there is
+        num_devices: how many devices of each machine, or auto for all
         num_nodes: how many machines
         strategy: how several devices work together; auto is DDP
         precision: of the backbone and the add-on; bf16-mixed is twice as fast on new processors. Distances have 32 bits
     """
 
-    accelerator: str = "auto"
-    devices: str = "1"
+    device: str = "auto"
+    num_devices: str = "1"
     num_nodes: int = 1
     strategy: str = "auto"
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
@@ -49,9 +50,9 @@ class TrainerOptions:
         if self.num_nodes < 1:
             raise ValueError(f"num_nodes is at least 1, got {self.num_nodes}")
         refuse_above(self, {"num_nodes": 4096}, "trainer.")
-        if self.devices.isdecimal() and (len(self.devices) > 4 or int(self.devices) > _MOST_DEVICES):
+        if self.num_devices.isdecimal() and (len(self.num_devices) > 4 or int(self.num_devices) > _MOST_DEVICES):
             raise ValueError(
-                f"devices is at most {_MOST_DEVICES}, got {self.devices[:20]}: choose a smaller --num-devices"
+                f"num_devices is at most {_MOST_DEVICES}, got {self.num_devices[:20]}: choose a smaller --num-devices"
             )
 
 
@@ -79,7 +80,7 @@ class RunConfig:
             may be left out for the small backbone only
         size: side of the network's input in pixels; by default what suits the data set
         seed: decides first weights, order, augmentation and the validation split
-        workers: processes that load images
+        num_workers: processes that load images
         birds: how many birds to draw to learn from, where the data are birds
         validation_fraction: of the training images, where the data set has no validation split
         split_rule: which images are held out: pixels (each by its own pixels, so that files that come, go or are
@@ -87,7 +88,7 @@ class RunConfig:
             as in runs of earlier versions). Drawn birds always go by quota
         on_bad: stop at unusable images, or skip them
         crop_to_box: show only the annotated boxes (CUB and Cars)
-        judge_on_test: open the test split at the end, once the model is fixed; without it, only validation is used
+        evaluate_on_test: open the test split at the end, once the model is fixed; without it, only validation is used
         trainer: on what it runs
         settings: of the member: what it is made of and how it is trained; by default its paper's
         read_from: the file that it was read from, None where the caller made it; `train` calls own code that a file
@@ -105,13 +106,13 @@ class RunConfig:
     weights: str | None = None
     size: int | None = None
     seed: int = 0
-    workers: int = 0
+    num_workers: int = 0
     birds: int = 4800
     validation_fraction: float = 0.1
     split_rule: Literal["pixels", "quota"] = field(default="pixels", metadata=added_later(absent="quota"))
     on_bad: Literal["stop", "skip"] = "stop"
     crop_to_box: bool = False
-    judge_on_test: bool = True
+    evaluate_on_test: bool = True
     trainer: TrainerOptions = field(default_factory=TrainerOptions)
     settings: MemberSettings = field(default=None, metadata=IN_MEMORY)  # type: ignore[assignment]
     read_from: str | None = field(default=None, compare=False, repr=False, metadata=IN_MEMORY)
@@ -131,8 +132,8 @@ class RunConfig:
             raise ValueError(f"size is a number of pixels above 0, got {self.size}")
         if self.window is None and (self.window_stride is not None or self.window_from):
             raise ValueError("a window stride, or a layer to cut windows from, needs the size of a window: --window")
-        if self.seed < 0 or self.workers < 0:
-            raise ValueError(f"seed and workers are not negative, got {self.seed} and {self.workers}")
+        if self.seed < 0 or self.num_workers < 0:
+            raise ValueError(f"seed and num_workers are not negative, got {self.seed} and {self.num_workers}")
         refuse_above(self, _LARGEST)
         if not 0 < self.validation_fraction < 1:
             raise ValueError(f"validation_fraction is between 0 and 1, got {self.validation_fraction}")
@@ -141,7 +142,7 @@ class RunConfig:
     def of(cls, member: str = DEFAULT, preset: str = "paper", **options: Any) -> "RunConfig":
         """A run of a member with one of its presets.
 
-        >>> RunConfig.of("protopnet", "laptop", data="folder:photos").settings.optimisation.epochs
+        >>> RunConfig.of("protopnet", "laptop", data="folder:photos").settings.optimization.epochs
         12
         """
         return cls(member=member, settings=member_named(member).preset(preset), **options)
@@ -149,15 +150,15 @@ class RunConfig:
     def with_settings(self, **changes: Any) -> "RunConfig":
         """The same run with other settings of its member.
 
-        >>> RunConfig().with_settings(optimisation=Optimisation(epochs=7)).optimisation.epochs
+        >>> RunConfig().with_settings(optimization=Optimization(epochs=7)).optimization.epochs
         7
         """
         return replace(self, settings=replace(cast(Any, self.settings), **changes))
 
     @property
-    def optimisation(self) -> Optimisation:
+    def optimization(self) -> Optimization:
         """How the member learns."""
-        return self.settings.optimisation
+        return self.settings.optimization
 
     def windows(self, image_size: int) -> Windows | None:
         """The windows that the backbone runs on, in pixels of an image of this side; None for the whole image."""
@@ -180,6 +181,10 @@ def config_from_plain(values: object) -> RunConfig:
     """
     if not isinstance(values, dict):
         raise BadRecord(f"configuration: expected options, got {str(values)[:100]!r}")
+    try:
+        values = translate(values).values
+    except ValueError as error:
+        raise BadRecord(f"configuration: {error}") from error
     try:
         kind = member_named(str(values.get("member", DEFAULT))).config
     except UnknownMember as error:
@@ -218,10 +223,10 @@ def read_config(path: Path) -> RunConfig:
     return replace(config, read_from=str(path))
 
 
-def is_own_code(backbone: str) -> bool:
+def is_user_code(backbone: str) -> bool:
     """Whether building this backbone would import and call a person's own code.
 
-    >>> is_own_code("my.module:build"), is_own_code("timm:convnext_tiny")
+    >>> is_user_code("my.module:build"), is_user_code("timm:convnext_tiny")
     (True, False)
     """
     return ":" in backbone and not backbone.startswith("timm:")

@@ -1,34 +1,13 @@
 """How the fields of configurations are called on the command line, and what options were called before.
 
-An option is its field with hyphens (`--validation-fraction`; `--replacement.head-epochs` in a group), but for those
-that people know by another name in every other tool, which have that. The keys of configuration files are the fields.
+An option is its field with hyphens (`--validation-fraction`; `--replacement.head-epochs` in a group). Learning rates,
+epochs and devices, which every other tool has too, are named without their group (`--lr-backbone`, `--num-devices`).
 """
 
-OPTIONS = {
-    "workers": "--num-workers",
-    "own_code": "--trust-code",
-    "optimisation.epochs": "--epochs",
-    "optimisation.pretraining_epochs": "--pretraining-epochs",
-    "optimisation.warm_up_epochs": "--warm-up-epochs",
-    "optimisation.batch_size": "--batch-size",
-    "optimisation.views": "--views",
-    "optimisation.backbone_rate": "--lr-backbone",
-    "optimisation.add_on_rate": "--lr-add-on",
-    "optimisation.prototype_rate": "--lr-prototypes",
-    "optimisation.head_rate": "--lr-head",
-    "optimisation.weight_decay": "--weight-decay",
-    "optimisation.schedule": "--lr-schedule",
-    "optimisation.rise": "--lr-rise",
-    "optimisation.step_epochs": "--lr-step-epochs",
-    "optimisation.step_factor": "--lr-step-factor",
-    "optimisation.frozen_statistics": "--frozen-statistics",
-    "optimisation.frozen": "--frozen",
-    "trainer.accelerator": "--device",
-    "trainer.devices": "--num-devices",
-    "trainer.num_nodes": "--num-nodes",
-    "trainer.strategy": "--strategy",
-    "trainer.precision": "--precision",
-}
+from pixpnet.earlier_names import KEYS
+
+# Groups whose options are named without them.
+_PLAIN_GROUPS = ("optimization.", "trainer.")
 # Of one command only, where it was not the name of a field.
 _OTHERS = {"--batch": "--batch-size"}
 
@@ -36,10 +15,12 @@ _OTHERS = {"--batch": "--batch-size"}
 def option_of(name: str) -> str:
     """The option that sets a field, by the field's name with those of its groups.
 
-    >>> option_of("optimisation.backbone_rate"), option_of("replacement.head_epochs")
+    >>> option_of("optimization.lr_backbone"), option_of("replacement.head_epochs")
     ('--lr-backbone', '--replacement.head-epochs')
     """
-    return OPTIONS.get(name, f"--{name.replace('_', '-')}")
+    for group in _PLAIN_GROUPS:
+        name = name.removeprefix(group)
+    return f"--{name.replace('_', '-')}"
 
 
 def renamed_option(option: str) -> str | None:
@@ -52,6 +33,7 @@ def renamed_option(option: str) -> str | None:
     """
     if option in _OTHERS:
         return _OTHERS[option]
-    field = option.removeprefix("--").replace("-", "_")
-    today = option_of(field)
-    return None if today == option or ("_" not in option and field not in OPTIONS) else today
+    first, dot, rest = option.removeprefix("--").replace("-", "_").partition(".")
+    first = KEYS[""].get(first, first)
+    today = option_of(f"{first}.{KEYS.get(first, {}).get(rest, rest)}" if dot else first)
+    return None if today == option else today

@@ -74,8 +74,8 @@ def from_plain(kind: type[T], value: object, where: str = "") -> T:
     Raises:
         BadRecord: if the values do not fit.
 
-    >>> from pixpnet.settings import Optimisation
-    >>> from_plain(Optimisation, {**to_plain(Optimisation()), "rise": 1}).rise
+    >>> from pixpnet.settings import Optimization
+    >>> from_plain(Optimization, {**to_plain(Optimization()), "lr_rise": 1}).lr_rise
     1.0
     """
     made: T = _read(kind, value, where or getattr(kind, "__name__", str(kind)))
@@ -107,8 +107,8 @@ def refuse_above(record: object, largest: Mapping[str, int], option: str = "") -
     Raises:
         ValueError: with the option, what came and what is possible.
 
-    >>> from pixpnet.settings import Optimisation
-    >>> refuse_above(Optimisation(epochs=99), {"epochs": 64}, "optimisation.")
+    >>> from pixpnet.settings import Optimization
+    >>> refuse_above(Optimization(epochs=99), {"epochs": 64}, "optimization.")
     Traceback (most recent call last):
         ...
     ValueError: epochs is at most 64, got 99: choose a smaller --epochs

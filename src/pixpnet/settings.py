@@ -21,7 +21,7 @@ _LARGEST_RATE = 1_000_000
 
 
 @dataclass(frozen=True)
-class Optimisation:
+class Optimization:
     """How the weights are learnt, in stages.
 
     Attributes:
@@ -31,16 +31,16 @@ class Optimisation:
         warm_up_epochs: at the start, in which the backbone does not change
         batch_size: images in a batch, shared equally by all devices
         views: augmented views of each image in an epoch; by default what suits the data set (16 for photographs)
-        backbone_rate: learning rate of the backbone
-        add_on_rate: learning rate of the add-on
-        prototype_rate: learning rate of the prototypes
-        head_rate: learning rate of the head, where it learns
+        lr_backbone: learning rate of the backbone
+        lr_add_on: learning rate of the add-on
+        lr_prototypes: learning rate of the prototypes
+        lr_head: learning rate of the head, where it learns
         weight_decay: L2, on the backbone, the add-on and, with most members, the head; never on prototypes
-        schedule: warm_cosine rises as 1 - exp(-(t + 1) / rise), t in epochs, and falls as a cosine; steps multiplies
-            by step_factor every step_epochs after the warm-up; constant does neither
-        rise: how many epochs the rise of warm_cosine takes, about
-        step_epochs: epochs between two steps
-        step_factor: what each step multiplies the rates by
+        lr_schedule: warm_cosine rises as 1 - exp(-(t + 1) / lr_rise), t in epochs, and falls as a cosine; steps
+            multiplies by lr_step_factor every lr_step_epochs after the warm-up; constant does neither
+        lr_rise: how many epochs the rise of warm_cosine takes, about
+        lr_step_epochs: epochs between two steps
+        lr_step_factor: what each step multiplies the rates by
         frozen_statistics: keep the backbone in eval mode: batch statistics stay as they came with its weights
         frozen: what of the backbone never learns, so that its features are computed once for each view and kept: all,
             all_but_last (the last stage before the cut learns), or a layer (everything up to it). Nothing by default.
@@ -52,22 +52,22 @@ class Optimisation:
     warm_up_epochs: int = 5
     batch_size: int = 64
     views: int | None = None
-    backbone_rate: float = 1e-4
-    add_on_rate: float = 3e-3
-    prototype_rate: float = 3e-3
-    head_rate: float = 1e-4
+    lr_backbone: float = 1e-4
+    lr_add_on: float = 3e-3
+    lr_prototypes: float = 3e-3
+    lr_head: float = 1e-4
     weight_decay: float = 1e-3
-    schedule: Literal["warm_cosine", "steps", "constant"] = "warm_cosine"
-    rise: float = 5.0
-    step_epochs: int = 5
-    step_factor: float = 0.1
+    lr_schedule: Literal["warm_cosine", "steps", "constant"] = "warm_cosine"
+    lr_rise: float = 5.0
+    lr_step_epochs: int = 5
+    lr_step_factor: float = 0.1
     frozen_statistics: bool = False
     frozen: str = field(default="", metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
-        positive(self, "epochs", "batch_size", "rise", "step_epochs", "step_factor")
-        epochs = dict.fromkeys(("epochs", "pretraining_epochs", "step_epochs"), _MOST_EPOCHS)
-        refuse_above(self, {**epochs, "batch_size": 65536, "views": 10_000}, "optimisation.")
+        positive(self, "epochs", "batch_size", "lr_rise", "lr_step_epochs", "lr_step_factor")
+        epochs = dict.fromkeys(("epochs", "pretraining_epochs", "lr_step_epochs"), _MOST_EPOCHS)
+        refuse_above(self, {**epochs, "batch_size": 65536, "views": 10_000}, "optimization.")
         if self.views is not None and self.views < 1:
             raise ValueError(f"views is at least 1, got {self.views}")
         if self.pretraining_epochs < 0:
@@ -77,9 +77,9 @@ class Optimisation:
                 f"warm_up_epochs is between 0 and epochs ({self.epochs}), got {self.warm_up_epochs}: set it as well "
                 "(--warm-up-epochs)"
             )
-        rates = ("backbone_rate", "add_on_rate", "prototype_rate", "head_rate", "weight_decay")
+        rates = ("lr_backbone", "lr_add_on", "lr_prototypes", "lr_head", "weight_decay")
         not_negative(self, *rates)
-        refuse_above(self, dict.fromkeys(rates, _LARGEST_RATE), "optimisation.")
+        refuse_above(self, dict.fromkeys(rates, _LARGEST_RATE), "optimization.")
         if self.frozen and self.pretraining_epochs:
             raise ValueError("a frozen backbone cannot be pretrained: set --pretraining-epochs 0")
 
@@ -120,7 +120,7 @@ class MemberSettings(Protocol):
         """What stands behind the backbone: a frozen dataclass of the member's own, which its model files repeat."""
 
     @property
-    def optimisation(self) -> Optimisation:
+    def optimization(self) -> Optimization:
         """How the weights are learnt."""
 
     @property

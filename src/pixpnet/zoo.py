@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from pixpnet.config import is_own_code
+from pixpnet.config import is_user_code
 from pixpnet.messages import first_line
 from pixpnet.smallnet import SmallNet, nearest_fields
 
@@ -63,7 +63,7 @@ def download(name: str) -> nn.Module:
         UnknownModel: if the library has none.
         ConnectionError: if they cannot be had.
     """
-    if is_own_code(name) or name.startswith("small"):
+    if is_user_code(name) or name.startswith("small"):
         raise UnknownModel(f"there are no ImageNet weights to download for {name!r}: give a file, or none")
     try:
         if name.startswith("timm:"):
@@ -75,7 +75,7 @@ def download(name: str) -> nn.Module:
         ) from error
 
 
-def raised_by_own_code(error: BaseException) -> OwnCodeError | None:
+def raised_by_user_code(error: BaseException) -> OwnCodeError | None:
     """The error to report where a person's own code, called in this process, is what raised; None where it is not."""
     for frame, line in traceback.walk_tb(error.__traceback__):
         name = _OWN_MODULES.get(frame.f_globals.get("__name__", ""))
@@ -92,7 +92,7 @@ def _described(error: BaseException) -> str:
 def _build(name: str) -> nn.Module:
     if name.startswith("timm:"):
         return _build_timm(name.removeprefix("timm:"))
-    if is_own_code(name):
+    if is_user_code(name):
         return _build_own(*name.rsplit(":", 1))
     if name == "small" or name.startswith("small-"):
         return _build_small(name)

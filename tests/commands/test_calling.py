@@ -15,7 +15,7 @@ from pixpnet.commands import demo
 from pixpnet.commands.calling import command
 from pixpnet.config import RunConfig
 from pixpnet.members.pixpnet import Architecture, PixPNetConfig
-from pixpnet.settings import Optimisation, Replacement
+from pixpnet.settings import Optimization, Replacement
 
 
 def script(folder: Path) -> Path:
@@ -59,7 +59,7 @@ def test_what_the_demo_prints_at_its_end_runs_as_it_is_printed(
 ) -> None:
     settings = PixPNetConfig(
         Architecture(dim=8, prototypes_per_class=2),
-        optimisation=Optimisation(epochs=1, warm_up_epochs=0, batch_size=32, views=1),
+        optimization=Optimization(epochs=1, warm_up_epochs=0, batch_size=32, views=1),
         replacement=Replacement(start=1, every=1),
     )
     small = RunConfig(data="birds", backbone="small-21", size=32, birds=240, settings=settings)

@@ -15,7 +15,7 @@ from pixpnet.data.loader import PlainSamples, WorkerError
 from pixpnet.goldilocks import SearchOptions
 from pixpnet.members.pixpnet import Architecture
 from pixpnet.option_names import option_of
-from pixpnet.settings import Optimisation, Replacement
+from pixpnet.settings import Optimization, Replacement
 from tests.training.conftest import Trained
 
 HUGE = 10**12
@@ -81,11 +81,11 @@ def test_tables_of_the_data_check_obey_no_class_name(tmp_path: Path, capsys: pyt
 @pytest.mark.parametrize(
     "field",
     [
-        *("size", "workers", "birds", "trainer.devices", "trainer.num_nodes", "architecture.dim"),
-        *("architecture.prototypes_per_class", "architecture.prototype_rows", "optimisation.epochs"),
-        *("optimisation.batch_size", "optimisation.views", "optimisation.pretraining_epochs", "replacement.every"),
-        *("replacement.head_epochs", "replacement.start", "optimisation.step_epochs"),
-        *("optimisation.backbone_rate", "optimisation.prototype_rate", "optimisation.weight_decay"),
+        *("size", "num_workers", "birds", "trainer.num_devices", "trainer.num_nodes", "architecture.dim"),
+        *("architecture.prototypes_per_class", "architecture.prototype_rows", "optimization.epochs"),
+        *("optimization.batch_size", "optimization.views", "optimization.pretraining_epochs", "replacement.every"),
+        *("replacement.head_epochs", "replacement.start", "optimization.lr_step_epochs"),
+        *("optimization.lr_backbone", "optimization.lr_prototypes", "optimization.weight_decay"),
     ],
 )
 def test_an_absurd_number_is_refused_by_the_name_of_its_option(
@@ -106,13 +106,13 @@ def test_an_absurd_number_is_refused_by_the_name_of_its_option(
 def test_absurd_numbers_are_refused_by_the_records_too() -> None:
     for make in (
         lambda: Architecture(dim=HUGE),
-        lambda: Optimisation(epochs=HUGE),
+        lambda: Optimization(epochs=HUGE),
         lambda: Replacement(every=HUGE),
-        lambda: RunConfig(workers=HUGE),
-        lambda: TrainerOptions(devices="9999"),
+        lambda: RunConfig(num_workers=HUGE),
+        lambda: TrainerOptions(num_devices="9999"),
         lambda: SearchOptions("birds", batch=HUGE),
         lambda: Loading(batch_size=HUGE),
-        lambda: Loading(workers=HUGE),
+        lambda: Loading(num_workers=HUGE),
     ):
         with pytest.raises(ValueError, match="is at most"):
             make()
@@ -144,7 +144,7 @@ def test_a_killed_worker_ends_in_advice(pictures: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(loader_module, "PlainSamples", _Killing)
     data = open_data(f"folder:{pictures}")
     with pytest.raises(WorkerError, match=r"was killed.*--num-workers 0"):
-        list(plain_loader(data, data.val, data.preprocessing.scaled_to(32), Loading(2, workers=1)))
+        list(plain_loader(data, data.val, data.preprocessing.scaled_to(32), Loading(2, num_workers=1)))
 
 
 # Code -------------------------------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ def test_a_sheet_of_absurdly_many_pictures_is_refused(tmp_path: Path, capsys: py
     ("text", "said"),
     [
         ("seed: abc\n", "seed: expected a value of type int, got 'abc'"),
-        ("optimisation:\n  epochs: [1]\n", "optimisation: epochs: expected a value of type int, got [1]"),
+        ("optimization:\n  epochs: [1]\n", "optimization: epochs: expected a value of type int, got [1]"),
         ("architecture:\n  dim: many\n", "architecture: dim: expected a value of type int, got 'many'"),
     ],
 )

@@ -11,8 +11,9 @@ import yaml
 
 from pixpnet import cli
 from pixpnet.cli import COMMANDS, Command, build_parser, main
+from pixpnet.earlier_names import KEYS
 from pixpnet.family import MEMBERS, member_named
-from pixpnet.option_names import OPTIONS, renamed_option
+from pixpnet.option_names import option_of, renamed_option
 from pixpnet.records import plain_fields
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
@@ -59,6 +60,9 @@ def test_what_several_commands_have_is_called_the_same() -> None:
     [
         (["train", "--own_code"], "--trust-code"),
         (["train", "--workers", "2"], "--num-workers"),
+        (["train", "--judge_on_test", "false"], "--evaluate-on-test"),
+        (["train", "--judge-on-test", "false"], "--evaluate-on-test"),
+        (["train", "--trainer.accelerator", "cpu"], "--device"),
         (["train", "--split_rule=quota"], "--split-rule"),
         (["train", "--optimisation.backbone_rate", "1e-3"], "--lr-backbone"),
         (["train", "--optimisation.epochs=3"], "--epochs"),
@@ -99,9 +103,14 @@ def test_a_near_miss_of_an_option_is_answered_with_the_option(
 
 
 def test_every_renamed_option_is_in_the_table_of_the_changelog() -> None:
-    for name, today in OPTIONS.items():
-        assert renamed_option(f"--{name}") == today
-        assert re.search(rf"\| `--{re.escape(name)}`.*\| `{today}` \|", CHANGELOG), name
+    groups = {today: old for old, today in KEYS[""].items()}
+    for group, names in KEYS.items():
+        for old, new in names.items():
+            if new in KEYS:  # a group
+                continue
+            name, today = (f"{groups.get(group, group)}.{old}", option_of(new)) if group else (old, option_of(new))
+            assert renamed_option(f"--{name}") == today
+            assert re.search(rf"\| `--{re.escape(name)}`.*\| `{today}` \|", CHANGELOG), name
 
 
 def config(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
@@ -115,12 +124,12 @@ def config(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]
 @pytest.mark.parametrize("member", MEMBERS)
 def test_one_epoch_needs_no_second_option(member: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for preset in member_named(member).presets:
-        optim = config(capsys, "--member", member, "--preset", preset, "--epochs", "1")["optimisation"]
+        optim = config(capsys, "--member", member, "--preset", preset, "--epochs", "1")["optimization"]
         assert isinstance(optim, dict)
         assert (optim["epochs"], optim["warm_up_epochs"]) == (1, min(1, optim["warm_up_epochs"]))
     file = tmp_path / "mine.yaml"
-    file.write_text(f"member: {member}\noptimisation:\n  epochs: 40\n  warm_up_epochs: 20\n")
-    optim = config(capsys, "--config", str(file), "--epochs", "10")["optimisation"]
+    file.write_text(f"member: {member}\noptimization:\n  epochs: 40\n  warm_up_epochs: 20\n")
+    optim = config(capsys, "--config", str(file), "--epochs", "10")["optimization"]
     assert isinstance(optim, dict)
     assert (optim["epochs"], optim["warm_up_epochs"]) == (10, 5)  # the same half
 
@@ -131,13 +140,13 @@ def test_the_defaults_that_help_shows_are_those_that_will_be_used(capsys: pytest
             main(["train", "--weights", weights, "--help"])
         shown = " ".join(capsys.readouterr().out.split())
         used = config(capsys, "--weights", weights)
-        for group in ("optimisation", "architecture", "replacement"):
+        for group in ("optimization", "architecture", "replacement"):
             values = used[group]
             assert isinstance(values, dict)
             for field, value in values.items():
                 if value is None or value == "":
                     continue
-                option = OPTIONS.get(f"{group}.{field}", f"--{group}.{field.replace('_', '-')}")
+                option = option_of(f"{group}.{field}")
                 said = re.search(rf"{re.escape(option)} .*?\(default: (.*?)\)", shown)
                 assert said is not None and said[1].lower() == str(value).lower(), option
 
@@ -184,5 +193,5 @@ def test_a_command_that_is_printed_can_be_parsed(
 
 def test_fields_of_all_members_have_options_of_their_own() -> None:
     for name in MEMBERS:
-        options = [OPTIONS.get(field.name, field.name) for field in plain_fields(member_named(name).config)]
+        options = [option_of(field.name) for field in plain_fields(member_named(name).config)]
         assert len(set(options)) == len(options)

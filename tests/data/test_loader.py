@@ -51,7 +51,7 @@ def assert_equal(some: list[Batch], others: list[Batch]) -> None:
 
 def test_workers_and_cache_change_nothing(jays: DataSet) -> None:
     alone = epochs(jays, Loading(batch_size=8, cache_bytes=0), range(2))
-    assert_equal(epochs(jays, Loading(batch_size=8, workers=2), range(2)), alone)
+    assert_equal(epochs(jays, Loading(batch_size=8, num_workers=2), range(2)), alone)
     assert_equal(epochs(jays, Loading(batch_size=8, cache_bytes=20_000), range(2)), alone)
 
 
@@ -86,7 +86,7 @@ def test_the_views_of_an_image_differ(jays: DataSet) -> None:
 
 def test_loading_leaves_the_global_generator_alone(jays: DataSet) -> None:
     before = torch.get_rng_state()
-    epochs(jays, Loading(batch_size=8, workers=1), range(1))
+    epochs(jays, Loading(batch_size=8, num_workers=1), range(1))
     list(plain_loader(jays, jays.val, jays.preprocessing, Loading()))
     assert torch.equal(torch.get_rng_state(), before)
 

@@ -263,12 +263,12 @@ def test_weights_are_found_by_name_in_folders_and_missing_ones_are_named(tmp_pat
 
 
 def test_the_paper_and_its_budget_decide_how_a_classifier_learns() -> None:
-    how = with_budget(PRESETS["paper"].optimisation, replace(SETTINGS, epochs=10, batch=32, views=None))
+    how = with_budget(PRESETS["paper"].optimization, replace(SETTINGS, epochs=10, batch=32, views=None))
     assert (how.epochs, how.batch_size, how.warm_up_epochs, how.views) == (10, 32, 5, None)
-    assert (how.backbone_rate, how.add_on_rate, how.weight_decay, how.schedule) == (1e-4, 3e-3, 1e-3, "warm_cosine")
+    assert (how.lr_backbone, how.lr_add_on, how.weight_decay, how.lr_schedule) == (1e-4, 3e-3, 1e-3, "warm_cosine")
     assert plain_learning(how, random=False) == how
     scratch = plain_learning(how, random=True)
-    assert (scratch.warm_up_epochs, scratch.backbone_rate) == (0, PRESETS["scratch"].optimisation.backbone_rate)
+    assert (scratch.warm_up_epochs, scratch.lr_backbone) == (0, PRESETS["scratch"].optimization.lr_backbone)
 
 
 def test_the_recommended_cut_has_a_configuration(
@@ -278,7 +278,7 @@ def test_the_recommended_cut_has_a_configuration(
     result = find_cuts(options(pictures, method="finetune", want=0.13), tmp_path)
     config = read_config(tmp_path / "train.yaml")
     assert f"{config.backbone} @ {config.at}" == result.recommended
-    assert (config.size, config.seed, config.weights, config.judge_on_test) == (32, 0, None, True)
+    assert (config.size, config.seed, config.weights, config.evaluate_on_test) == (32, 0, None, True)
     assert config.settings == PRESETS["scratch"]
 
 

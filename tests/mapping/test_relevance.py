@@ -76,7 +76,7 @@ def test_relevance_is_finite_and_never_negative(name: str) -> None:
 @pytest.mark.parametrize("distance", ["cosine", "squared_l2"])
 @pytest.mark.parametrize("similarity", ["reformulated", "original"])
 @pytest.mark.parametrize("kernel", [(1, 1), (2, 3)])
-@pytest.mark.parametrize("cells", ["plain", "normalised"])
+@pytest.mark.parametrize("cells", ["plain", "normalized"])
 def test_every_distance_similarity_prototype_size_and_add_on_conserves(
     distance: str, similarity: str, kernel: tuple[int, int], cells: str
 ) -> None:

@@ -23,7 +23,7 @@ from pixpnet.mapping.relevance.rules import Propagation
 from pixpnet.mapping.scene import scene
 from pixpnet.members.pixpnet import Architecture
 from pixpnet.model import PixPNet
-from pixpnet.parts import Cosine, Measure, NormalisedCells, Original, Reformulated, Similarity, SquaredL2
+from pixpnet.parts import Cosine, Measure, NormalizedCells, Original, Reformulated, Similarity, SquaredL2
 from pixpnet.tracing import Recording, record
 from tests.mapping.networks import PREPROCESSING, around, picture, randomise
 
@@ -172,7 +172,7 @@ def _layers(draw: st.DrawFn) -> nn.Module:
     if kind == "norm":
         return nn.BatchNorm2d(3)
     if kind == "cells":
-        return NormalisedCells()
+        return NormalizedCells()
     if kind == "interpolate":
         return nn.Upsample(scale_factor=2, mode=draw(st.sampled_from(["nearest", "bilinear"])))
     return nn.AdaptiveAvgPool2d(1)
@@ -247,13 +247,13 @@ def test_a_sum_with_a_tensor_of_fewer_axes_gathers_what_came_to_its_copies() -> 
 
 def test_normalised_cells_keep_relevance_in_the_cell_by_hand() -> None:
     """Channels 3, 1 and 2 have the mean 2: of the three differences one is above 0, one below, one is 0."""
-    tape = record(lambda images: NormalisedCells()(images.abs()), torch.tensor([3.0, 1.0, 2.0]).reshape(1, 3, 1, 1))
+    tape = record(lambda images: NormalizedCells()(images.abs()), torch.tensor([3.0, 1.0, 2.0]).reshape(1, 3, 1, 1))
     found = [pixels_of(tape, relevance.reshape(1, 1, 3, 1, 1)).flatten() for relevance in torch.eye(3)]
     # x - mean: 3 > 0 and -2 < 0, so x alone has a positive part, and has it all; so have 1 and 2.
     for number, relevance in enumerate(found):
         torch.testing.assert_close(relevance, torch.eye(3)[number])
     # A channel that is 0 gives nothing; what it gets belongs to those that made the mean: 3/4 and 1/4.
-    tape = record(lambda images: NormalisedCells()(images.abs()), torch.tensor([3.0, 1.0, 0.0]).reshape(1, 3, 1, 1))
+    tape = record(lambda images: NormalizedCells()(images.abs()), torch.tensor([3.0, 1.0, 0.0]).reshape(1, 3, 1, 1))
     only_last = torch.tensor([0.0, 0.0, 1.0]).reshape(1, 1, 3, 1, 1)
     shared = pixels_of(tape, only_last).flatten()
     torch.testing.assert_close(shared, torch.tensor([0.75, 0.25, 0.0]))

@@ -83,7 +83,7 @@ def test_random_regions_have_the_sizes_of_each_grids_fields(model: PixPNet) -> N
     assert sides[0][0] != sides[0][5]
 
 
-@pytest.mark.parametrize("how", [{}, {"distance": "squared_l2"}, {"prototype_rows": 2, "cells": "normalised"}])
+@pytest.mark.parametrize("how", [{}, {"distance": "squared_l2"}, {"prototype_rows": 2, "cells": "normalized"}])
 def test_relevance_is_conserved_and_stays_in_the_field_of_each_grid(how: dict[str, object]) -> None:
     model = two_grids(dim=16, **how)
     with torch.no_grad():

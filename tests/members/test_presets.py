@@ -9,8 +9,9 @@ import pytest
 
 from pixpnet.config import RunConfig
 from pixpnet.data import Augmentation
+from pixpnet.earlier_names import RECIPES
 from pixpnet.family import MEMBERS, member_named
-from pixpnet.members import former, protopnet
+from pixpnet.members import protopnet
 from pixpnet.members.pixpnet import PRESETS, Losses
 from pixpnet.parts import Linear, Original, SquaredL2
 
@@ -24,15 +25,15 @@ PAPER: list[tuple[str, str, str, object]] = [
     ("$D$", "192", "architecture.dim", 192),
     ("$H_{p}$", "1", "architecture.prototype_rows", 1),
     ("$W_{p}$", "1", "architecture.prototype_cols", 1),
-    (r"Learning Rate ($\backbone$ parameters)", "0.0001", "optimisation.backbone_rate", 0.0001),
-    (r"Learning Rate ($\addonf$ parameters)", "0.003", "optimisation.add_on_rate", 0.003),
-    (r"Learning Rate ($\prototypes$)", "0.003", "optimisation.prototype_rate", 0.003),
-    ("Warm-Up Epochs", "5", "optimisation.warm_up_epochs", 5),
-    ("Learning Rate Scheduler (Warm-Up)", "Exponential", "optimisation.schedule", "warm_cosine"),
-    ("Learning Rate Scheduler", "Cosine", "optimisation.schedule", "warm_cosine"),
-    (r"Weight Decay (All Parameters Except $\prototypes$)", "0.001", "optimisation.weight_decay", 0.001),
-    ("Batch Size", "64", "optimisation.batch_size", 64),
-    ("Epochs", "20", "optimisation.epochs", 20),
+    (r"Learning Rate ($\backbone$ parameters)", "0.0001", "optimization.lr_backbone", 0.0001),
+    (r"Learning Rate ($\addonf$ parameters)", "0.003", "optimization.lr_add_on", 0.003),
+    (r"Learning Rate ($\prototypes$)", "0.003", "optimization.lr_prototypes", 0.003),
+    ("Warm-Up Epochs", "5", "optimization.warm_up_epochs", 5),
+    ("Learning Rate Scheduler (Warm-Up)", "Exponential", "optimization.lr_schedule", "warm_cosine"),
+    ("Learning Rate Scheduler", "Cosine", "optimization.lr_schedule", "warm_cosine"),
+    (r"Weight Decay (All Parameters Except $\prototypes$)", "0.001", "optimization.weight_decay", 0.001),
+    ("Batch Size", "64", "optimization.batch_size", 64),
+    ("Epochs", "20", "optimization.epochs", 20),
     ("Prototype Replacement", "Every 4 Epochs", "replacement.every", 4),
 ]
 # Rows that are not part of a preset: the data set's number of views, the run's split, the backbone's weights, and the
@@ -65,7 +66,7 @@ def test_the_rows_above_are_all_rows_of_the_papers_table(shared: Path) -> None:
 def test_what_the_papers_table_leaves_to_other_records() -> None:
     assert RunConfig().validation_fraction == 0.1
     # The preset leaves the number of views to the data set's augmentation.
-    assert PRESETS["paper"].optimisation.views is None
+    assert PRESETS["paper"].optimization.views is None
     assert Augmentation().factor == 16
 
 
@@ -79,9 +80,9 @@ def test_what_the_text_of_the_paper_says_beside_its_table() -> None:
     assert preset.replacement.start == 4
     assert preset.replacement.unique == "image"  # duplicates are removed
     assert preset.replacement.assignment == "nearest_first"  # and the next nearest patch is taken
-    assert preset.optimisation.pretraining_epochs == 0
+    assert preset.optimization.pretraining_epochs == 0
     assert not preset.losses.leave_one_out
-    assert not preset.optimisation.frozen_statistics
+    assert not preset.optimization.frozen_statistics
 
 
 @pytest.mark.parametrize(
@@ -98,15 +99,15 @@ def test_what_the_text_of_the_paper_says_beside_its_table() -> None:
         ("losses.cluster_weight", 0.8),
         ("losses.separation_weight", 0.08),
         ("losses.off_class_l1", 1e-4),
-        ("optimisation.batch_size", 80),
-        ("optimisation.backbone_rate", 1e-4),
-        ("optimisation.add_on_rate", 3e-3),
-        ("optimisation.prototype_rate", 3e-3),
-        ("optimisation.head_rate", 1e-4),
-        ("optimisation.schedule", "steps"),
-        ("optimisation.step_factor", 0.1),
-        ("optimisation.step_epochs", 5),
-        ("optimisation.warm_up_epochs", 5),
+        ("optimization.batch_size", 80),
+        ("optimization.lr_backbone", 1e-4),
+        ("optimization.lr_add_on", 3e-3),
+        ("optimization.lr_prototypes", 3e-3),
+        ("optimization.lr_head", 1e-4),
+        ("optimization.lr_schedule", "steps"),
+        ("optimization.lr_step_factor", 0.1),
+        ("optimization.lr_step_epochs", 5),
+        ("optimization.warm_up_epochs", 5),
         ("replacement.start", 10),
         ("replacement.every", 10),
         ("replacement.head_epochs", 20),
@@ -129,7 +130,7 @@ def test_protopnet_is_made_of_the_published_parts() -> None:
 @pytest.mark.parametrize("name", ["laptop", "scratch", "frozen", "tail"])
 @pytest.mark.parametrize("member", ["pixpnet", "protopnet"])
 def test_presets_for_small_budgets_normalise_cells(name: str, member: str) -> None:
-    assert member_named(member).presets[name].architecture.cells == "normalised"
+    assert member_named(member).presets[name].architecture.cells == "normalized"
 
 
 @pytest.mark.parametrize("name", MEMBERS)
@@ -141,7 +142,7 @@ def test_the_defaults_of_every_member_are_its_papers(name: str) -> None:
 
 
 def test_recipes_of_earlier_versions_have_words_of_today() -> None:
-    for words in former.RECIPES.values():
+    for words in RECIPES.values():
         options = dict(zip(words[::2], words[1::2], strict=True))
         assert set(options) <= {"--member", "--preset"}
         assert member_named(options.get("--member", "pixpnet")).preset(options["--preset"])

@@ -27,7 +27,7 @@ from pixpnet.members.protopool import (
 )
 from pixpnet.model import PixPNet
 from pixpnet.parts import SlotDecision
-from pixpnet.settings import Optimisation, Replacement
+from pixpnet.settings import Optimization, Replacement
 from pixpnet.training import replace_prototypes, resume, train
 from pixpnet.training.actions import Replace
 from pixpnet.training.fitting import Fitting
@@ -38,17 +38,17 @@ from tests.training.sameness import same
 
 NEAREST = Replacement(unique="none", assignment="nearest_first")
 SETTINGS = ProtoPoolConfig(
-    ProtoPoolArchitecture(dim=8, prototypes=12, slots=3, cells="normalised"),
+    ProtoPoolArchitecture(dim=8, prototypes=12, slots=3, cells="normalized"),
     annealing=Annealing(epochs=4),
-    optimisation=Optimisation(
+    optimization=Optimization(
         epochs=10,
         warm_up_epochs=2,
         batch_size=8,
         views=2,
-        backbone_rate=3e-3,
-        add_on_rate=1e-2,
-        prototype_rate=1e-2,
-        head_rate=1e-2,
+        lr_backbone=3e-3,
+        lr_add_on=1e-2,
+        lr_prototypes=1e-2,
+        lr_head=1e-2,
     ),
     replacement=FinalReplacement(head_epochs=4),
 )
@@ -93,15 +93,20 @@ def trained(config: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Trai
 
 def test_the_defaults_are_the_published_numbers() -> None:
     found = ProtoPoolConfig()
-    architecture, losses, optim = found.architecture, found.losses, found.optimisation
+    architecture, losses, optim = found.architecture, found.losses, found.optimization
     assert (architecture.prototypes, architecture.dim, architecture.slots) == (202, 256, 10)
     assert (architecture.temperature, architecture.epsilon) == (0.5, 1e-4)
     assert (architecture.own_weight, architecture.other_weight) == (1.0, 0.0)
     assert (losses.cluster_weight, losses.separation_weight, losses.off_class_l1) == (0.8, 0.08, 1e-4)
     assert (losses.orthogonality, losses.mixup) == (1.0, 0.5)
     assert found.annealing == Annealing(epochs=30, scale=1000.0, head_scale=10_000.0)
-    assert (optim.warm_up_epochs, optim.schedule, optim.step_epochs, optim.step_factor) == (10, "steps", 5, 0.1)
-    assert (optim.backbone_rate, optim.add_on_rate, optim.prototype_rate, optim.head_rate) == (1e-4, 3e-3, 3e-3, 1e-4)
+    assert (optim.warm_up_epochs, optim.lr_schedule, optim.lr_step_epochs, optim.lr_step_factor) == (
+        10,
+        "steps",
+        5,
+        0.1,
+    )
+    assert (optim.lr_backbone, optim.lr_add_on, optim.lr_prototypes, optim.lr_head) == (1e-4, 3e-3, 3e-3, 1e-4)
     assert found.replacement.head_epochs == 25
     assert replace(PRESETS["paper"], frame=None) == found
     assert set(PRESETS) == {"paper", "laptop", "scratch", "frozen", "tail"}
@@ -123,7 +128,7 @@ def test_a_pool_without_prototypes_for_others_is_refused() -> None:
 
 
 def test_there_is_one_replacement_at_the_end_whatever_the_epochs() -> None:
-    settings = replace(ProtoPoolConfig(), optimisation=replace(ProtoPoolConfig().optimisation, epochs=47))
+    settings = replace(ProtoPoolConfig(), optimization=replace(ProtoPoolConfig().optimization, epochs=47))
     for found, joint in ((stages(ProtoPoolConfig()), 20), (stages(settings), 37)):
         assert [(stage.name, stage.epochs) for stage in found] == [("warm_up", 10), ("joint", joint), ("head", 25)]
         assert [any(isinstance(action, Replace) for action in stage.at_end) for stage in found] == [False, True, False]
@@ -144,8 +149,8 @@ def test_rehearsed_replacements_come_after_the_last_epochs_and_the_head_learns_b
 
 
 def test_more_rehearsals_than_epochs_are_one_after_each_epoch() -> None:
-    optim = replace(ProtoPoolConfig().optimisation, epochs=3, warm_up_epochs=0)
-    plan = stages(replace(ProtoPoolConfig(), optimisation=optim, replacement=FinalReplacement(rehearsals=99)))
+    optim = replace(ProtoPoolConfig().optimization, epochs=3, warm_up_epochs=0)
+    plan = stages(replace(ProtoPoolConfig(), optimization=optim, replacement=FinalReplacement(rehearsals=99)))
     assert [(stage.name, stage.epochs) for stage in plan] == [*[("joint", 1)] * 3, ("head", 25)]
 
 
@@ -200,7 +205,7 @@ def test_focal_scores_of_images_differ_more_from_a_centred_start() -> None:
     def spread(start: Any) -> float:
         """The standard deviation over images of the focal score, in NumPy."""
         torch.manual_seed(0)
-        architecture = ProtoPoolArchitecture(cells="normalised", start=start)
+        architecture = ProtoPoolArchitecture(cells="normalized", start=start)
         parts = member_named("protopool").parts(architecture, (128,), 12)
         embeddings = parts.add_ons[0](cells).detach().double().numpy()
         prototypes = parts.comparisons[0].prototypes.detach().double().numpy()[None, :, :, 0, 0]
@@ -208,7 +213,7 @@ def test_focal_scores_of_images_differ_more_from_a_centred_start() -> None:
         near, mean = (np.log((d + 1) / (d + 1e-4)) for d in (distances.min(axis=2), distances.mean(axis=2)))
         return float((near - mean).std(axis=0).mean())
 
-    assert spread("centred") > 5 * spread("spread")
+    assert spread("centered") > 5 * spread("spread")
 
 
 def test_settings_of_earlier_versions_are_read_without_what_was_added_since() -> None:
@@ -324,10 +329,10 @@ def test_an_interrupted_run_ends_bit_for_bit_like_one_that_was_not(trained: Trai
 
 
 def test_it_learns_without_mixup_and_on_kept_features_too(config: RunConfig, tmp_path: Path) -> None:
-    few = replace(SETTINGS.optimisation, epochs=2, warm_up_epochs=0)
-    short = config.with_settings(optimisation=few, replacement=FinalReplacement(head_epochs=1))
+    few = replace(SETTINGS.optimization, epochs=2, warm_up_epochs=0)
+    short = config.with_settings(optimization=few, replacement=FinalReplacement(head_epochs=1))
     plain = short.with_settings(losses=ProtoPoolLosses(mixup=0.0))
-    kept = short.with_settings(optimisation=replace(few, frozen="all"))
+    kept = short.with_settings(optimization=replace(few, frozen="all"))
     for name, changed in (("plain", plain), ("kept", kept)):
         assert in_child("train", config=changed, out=str(tmp_path / name)) == 0
         assert PixPNet.load(tmp_path / name).origins is not None

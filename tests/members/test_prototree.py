@@ -35,7 +35,7 @@ from pixpnet.metrics.suite import Settings, measure
 from pixpnet.model import Backbone, PixPNet
 from pixpnet.parts import BinaryTree, TreeDecision
 from pixpnet.records import BadRecord
-from pixpnet.settings import Optimisation
+from pixpnet.settings import Optimization
 from pixpnet.training import open_run_data, replace_prototypes, resume, train
 from pixpnet.training.actions import Replace
 from pixpnet.training.converting import convert
@@ -48,9 +48,9 @@ from tests.training.material import batches_of, draw_pictures, end_of, entries_o
 from tests.training.sameness import same
 
 SETTINGS = ProtoTreeConfig(
-    ProtoTreeArchitecture(dim=8, depth=4, cells="normalised"),
-    optimisation=Optimisation(
-        epochs=5, warm_up_epochs=1, batch_size=8, views=2, backbone_rate=3e-3, add_on_rate=1e-2, prototype_rate=1e-2
+    ProtoTreeArchitecture(dim=8, depth=4, cells="normalized"),
+    optimization=Optimization(
+        epochs=5, warm_up_epochs=1, batch_size=8, views=2, lr_backbone=3e-3, lr_add_on=1e-2, lr_prototypes=1e-2
     ),
     pruning=Pruning(None),
     replacement=TreeReplacement(start=3, every=1, unique="patch"),
@@ -98,9 +98,9 @@ def tree_of(model: PixPNet) -> TreeDecision:
 def test_the_defaults_are_the_published_numbers() -> None:
     found = ProtoTreeConfig()
     assert (found.architecture.dim, found.architecture.depth, found.pruning.threshold) == (256, 9, 0.01)
-    optim = found.optimisation
+    optim = found.optimization
     assert (optim.epochs, optim.warm_up_epochs, optim.batch_size, optim.weight_decay) == (100, 30, 64, 0.0)
-    assert (optim.backbone_rate, optim.add_on_rate, optim.prototype_rate) == (1e-5, 1e-3, 1e-3)
+    assert (optim.lr_backbone, optim.lr_add_on, optim.lr_prototypes) == (1e-5, 1e-3, 1e-3)
     assert (found.last_block, found.last_block_rate) == ("layer4.2", 1e-3)
     assert found.replacement.unique == "none"
     assert replace(PRESETS["paper"], frame=None) == found
@@ -288,7 +288,7 @@ def test_a_run_that_was_killed_after_pruning_ends_the_same(
 ) -> None:
     out = tmp_path / "run"
     # The child's kill counts epochs of a run of three.
-    short = config.with_settings(optimisation=replace(SETTINGS.optimisation, epochs=3))
+    short = config.with_settings(optimization=replace(SETTINGS.optimization, epochs=3))
     whole = tmp_path / "whole"
     metrics = train(short, whole)
     assert metrics is not None and metrics.prototypes < 15  # else nothing was rebuilt

@@ -14,7 +14,7 @@ from pixpnet.config import RunConfig
 from pixpnet.family import member_named
 from pixpnet.members.tesnet import MEMBER, PRESETS, TesNetArchitecture, TesNetConfig, stages
 from pixpnet.model import PixPNet
-from pixpnet.settings import Optimisation, Replacement
+from pixpnet.settings import Optimization, Replacement
 from pixpnet.training import replace_prototypes, resume, train
 from pixpnet.training.actions import Replace, keep_in_shape
 from pixpnet.training.fitting import Fitting
@@ -24,9 +24,9 @@ from tests.training.material import batches_of, draw_pictures, entries_of
 from tests.training.sameness import same
 
 SETTINGS = TesNetConfig(
-    TesNetArchitecture(dim=8, prototypes_per_class=2, cells="normalised"),
-    optimisation=Optimisation(
-        epochs=6, warm_up_epochs=1, batch_size=8, views=2, backbone_rate=3e-3, add_on_rate=1e-2, prototype_rate=1e-2
+    TesNetArchitecture(dim=8, prototypes_per_class=2, cells="normalized"),
+    optimization=Optimization(
+        epochs=6, warm_up_epochs=1, batch_size=8, views=2, lr_backbone=3e-3, lr_add_on=1e-2, lr_prototypes=1e-2
     ),
     replacement=Replacement(start=3, every=3, unique="none", assignment="nearest_first", head_epochs=1),
 )
@@ -60,9 +60,9 @@ def test_the_defaults_are_the_published_numbers() -> None:
     losses = found.losses
     assert (losses.cluster_weight, losses.separation_weight, losses.off_class_l1) == (0.8, 0.08, 1e-4)
     assert (losses.orthonormality, losses.subspace_separation) == (1e-4, 1e-7)
-    optim = found.optimisation
-    assert (optim.epochs, optim.warm_up_epochs, optim.schedule, optim.step_epochs) == (20, 5, "steps", 5)
-    assert (optim.backbone_rate, optim.add_on_rate, optim.prototype_rate, optim.head_rate) == (1e-4, 3e-3, 3e-3, 1e-4)
+    optim = found.optimization
+    assert (optim.epochs, optim.warm_up_epochs, optim.lr_schedule, optim.lr_step_epochs) == (20, 5, "steps", 5)
+    assert (optim.lr_backbone, optim.lr_add_on, optim.lr_prototypes, optim.lr_head) == (1e-4, 3e-3, 3e-3, 1e-4)
     assert (found.replacement.start, found.replacement.head_epochs) == (10, 20)
     assert replace(PRESETS["paper"], frame=None) == found
     assert set(PRESETS) == {"paper", "laptop", "scratch", "frozen", "tail"}

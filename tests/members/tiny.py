@@ -25,8 +25,8 @@ _AT_MOST: dict[str, int] = {
 def tiny_config(member: str, preset: str, data: Path, **options: Any) -> RunConfig:
     """A run of a member that takes a second or two, on coloured squares."""
     settings: Any = shrunk(member_named(member).preset(preset))
-    frozen = settings.optimisation.frozen if settings.optimisation.frozen in ("", "all") else "stage2"
-    settings = replace(settings, optimisation=replace(settings.optimisation, views=1, frozen=frozen))
+    frozen = settings.optimization.frozen if settings.optimization.frozen in ("", "all") else "stage2"
+    settings = replace(settings, optimization=replace(settings.optimization, views=1, frozen=frozen))
     given: dict[str, Any] = {"data": f"folder:{data}", "backbone": "small-21", "size": 32, **options}
     return RunConfig(member=member, settings=settings, **given)
 

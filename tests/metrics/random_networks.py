@@ -4,7 +4,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from pixpnet.parts import NormalisedCells
+from pixpnet.parts import NormalizedCells
 
 
 class Residual(nn.Module):
@@ -133,7 +133,7 @@ def stack(draw: st.DrawFn, largest: int) -> nn.Sequential:
         elif kind == "one for all":
             steps.append(OneForAllChannels(channels))
         elif kind == "cells":
-            steps.append(NormalisedCells())
+            steps.append(NormalizedCells())
         else:
             steps.append(
                 draw(st.sampled_from([nn.SiLU(), nn.Dropout(), nn.Hardtanh(-0.5, 0.5), nn.LeakyReLU(inplace=True)]))

@@ -87,7 +87,7 @@ def test_whole_passes_see_the_images_that_are_painted_pixel_by_pixel() -> None:
 
 
 @pytest.mark.parametrize(
-    "how", [{"prototype_rows": 2, "prototype_cols": 3}, {"distance": "squared_l2"}, {"cells": "normalised"}]
+    "how", [{"prototype_rows": 2, "prototype_cols": 3}, {"distance": "squared_l2"}, {"cells": "normalized"}]
 )
 def test_other_prototypes_distances_and_add_ons(how: dict[str, object]) -> None:
     network = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2))

@@ -329,11 +329,11 @@ def tables(run: Path) -> Callable[..., Table]:
     table = measure(run, replace(FEW, samples=1)).table
 
     def changed(seed: int, epochs: int = 3, **settings: Any) -> Table:
-        optimisation = replace(table.config.optimisation, epochs=epochs)
+        optimization = replace(table.config.optimization, epochs=epochs)
         return replace(
             table,
             model=f"{seed}",
-            config=replace(table.config, seed=seed, workers=seed).with_settings(optimisation=optimisation),
+            config=replace(table.config, seed=seed, num_workers=seed).with_settings(optimization=optimization),
             settings=replace(table.settings, **settings),
         )
 

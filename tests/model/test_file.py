@@ -30,7 +30,7 @@ from tests.model.files import parts, refusal, with_card, with_text
         {"head": "linear", "own_weight": 2.0, "other_weight": -0.25},
         {"head": "frozen", "distance": "squared_l2", "similarity": "original", "epsilon": 1e-4, "add_on": "kaiming"},
         {"head": "own_class", "prototype_rows": 2, "prototype_cols": 3},
-        {"cells": "normalised"},
+        {"cells": "normalized"},
     ],
 )
 def test_a_model_that_was_saved_answers_bit_by_bit_the_same(
@@ -54,7 +54,7 @@ def test_a_model_that_was_saved_answers_bit_by_bit_the_same(
         assert parameter.requires_grad == other.requires_grad
 
 
-@pytest.mark.parametrize("cells", ["plain", "normalised"])
+@pytest.mark.parametrize("cells", ["plain", "normalized"])
 def test_only_what_earlier_versions_do_not_know_is_kept_from_them(
     squeezed: Backbone, tmp_path: Path, cells: str
 ) -> None:
@@ -62,7 +62,7 @@ def test_only_what_earlier_versions_do_not_know_is_kept_from_them(
     _, card = parts(tmp_path / "model.safetensors")
     assert card["architecture"].get("cells", "plain") == cells
     # Plain cells are what all versions have; with others, a version that knows none must not read it.
-    assert ("cells" in card["architecture"]) == (cells == "normalised")
+    assert ("cells" in card["architecture"]) == (cells == "normalized")
     assert PixPNet.load(tmp_path / "model.safetensors").architecture.cells == cells
 
 
@@ -118,7 +118,7 @@ def test_a_backbone_that_has_one_module_under_two_names_is_saved_whole(
     made.eval().save(file)
     weights = load_file(file)
     assert torch.equal(weights["backbone.network.first.weight"], weights["backbone.network.second.weight"])
-    loaded = PixPNet.load(file, own_code=True)
+    loaded = PixPNet.load(file, trust_code=True)
     network = loaded.backbone.network
     assert network.first is network.second
     with torch.no_grad():

@@ -135,7 +135,7 @@ def test_fewer_than_two_classes_are_refused(saved: Path, tmp_path: Path, names: 
 def test_a_backbone_that_is_code_is_refused(saved: Path, tmp_path: Path, name: str) -> None:
     message = refusal(with_card(saved, tmp_path, lambda card: card.update(backbone=name)))
     assert repr(name) in message
-    assert "if you trust the file, allow it (own_code=True" in message
+    assert "if you trust the file, allow it (trust_code=True" in message
 
 
 OWN_MODULE = """
@@ -164,7 +164,7 @@ def test_own_code_is_not_even_imported_unless_that_is_allowed(
     refusal(path)
     assert own_module not in sys.modules
     assert not (tmp_path / "trace").exists()
-    loaded = PixPNet.load(path, own_code=True)
+    loaded = PixPNet.load(path, trust_code=True)
     assert (tmp_path / "trace").exists()
     with torch.no_grad():
         assert torch.equal(loaded(images).logits, PixPNet.load(saved)(images).logits)
@@ -173,4 +173,4 @@ def test_own_code_is_not_even_imported_unless_that_is_allowed(
 def test_own_code_that_builds_no_network_is_refused_though_allowed(saved: Path, tmp_path: Path) -> None:
     path = with_card(saved, tmp_path, lambda card: card.update(backbone="os:getcwd"))
     with pytest.raises(ModelFileError, match="gave a str"):
-        PixPNet.load(path, own_code=True)
+        PixPNet.load(path, trust_code=True)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from pixpnet.fields import receptive_fields
-from pixpnet.parts import NormalisedCells, build_add_on
+from pixpnet.parts import NormalizedCells, build_add_on
 
 CHANNELS, DIM = 96, 192
 
@@ -55,7 +55,7 @@ def test_it_computes_what_its_parts_say() -> None:
     torch.testing.assert_close(add_on(images), expected)
 
 
-@pytest.mark.parametrize("cells", ["plain", "normalised"])
+@pytest.mark.parametrize("cells", ["plain", "normalized"])
 def test_a_cell_of_it_sees_its_own_cell_only(cells: str) -> None:
     field = receptive_fields(seeded("xavier", cells), (CHANNELS, 5, 6))[""]
     assert [field.boxes(row, col) for row in range(5) for col in range(6)] == [
@@ -67,26 +67,26 @@ def test_each_cell_is_normalised_by_itself_as_torch_normalises_a_row() -> None:
     cells = 7 * torch.randn(2, CHANNELS, 3, 4, generator=torch.Generator().manual_seed(0)) + 3
     rows = cells.permute(0, 2, 3, 1).reshape(-1, CHANNELS)
     expected = nn.functional.layer_norm(rows, (CHANNELS,)).reshape(2, 3, 4, CHANNELS).permute(0, 3, 1, 2)
-    torch.testing.assert_close(NormalisedCells()(cells), expected)
+    torch.testing.assert_close(NormalizedCells()(cells), expected)
 
 
 def test_normalising_changes_neither_the_first_weights_nor_their_names() -> None:
-    plain, normalised = (seeded("xavier", cells).state_dict() for cells in ("plain", "normalised"))
+    plain, normalised = (seeded("xavier", cells).state_dict() for cells in ("plain", "normalized"))
     assert list(plain) == list(normalised)
     assert all(torch.equal(plain[name], normalised[name]) for name in plain)
 
 
 def test_the_add_on_reads_normalised_cells() -> None:
-    plain, normalised = (seeded("xavier", cells) for cells in ("plain", "normalised"))
+    plain, normalised = (seeded("xavier", cells) for cells in ("plain", "normalized"))
     cells = torch.rand(1, CHANNELS, 3, 4, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(normalised(cells), plain(NormalisedCells()(cells)))
+    torch.testing.assert_close(normalised(cells), plain(NormalizedCells()(cells)))
     assert not torch.allclose(normalised(cells), plain(cells))
 
 
 @pytest.mark.parametrize("value", [0.0, 5.0])
 def test_a_cell_whose_channels_are_all_alike_is_0_with_a_finite_gradient(value: float) -> None:
     cells = torch.full((1, CHANNELS, 1, 1), value, requires_grad=True)
-    found = NormalisedCells()(cells)
+    found = NormalizedCells()(cells)
     found.square().sum().backward()  # type: ignore[no-untyped-call]
     assert found.abs().max() < 1e-3
     assert cells.grad is not None
@@ -96,12 +96,12 @@ def test_a_cell_whose_channels_are_all_alike_is_0_with_a_finite_gradient(value: 
 @pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
 def test_large_cells_in_half_precision_are_rounded_only_when_they_are_normalised(half: torch.dtype) -> None:
     cells = 200 * torch.rand(1, CHANNELS, 2, 2, generator=torch.Generator().manual_seed(0)).to(half)
-    assert torch.equal(NormalisedCells()(cells), NormalisedCells()(cells.float()).to(half))
+    assert torch.equal(NormalizedCells()(cells), NormalizedCells()(cells.float()).to(half))
 
 
 @pytest.mark.parametrize("kind", [torch.bfloat16, torch.float64])
 def test_it_works_in_the_precision_of_its_weights(kind: torch.dtype) -> None:
-    add_on = seeded("xavier", "normalised").to(kind)
+    add_on = seeded("xavier", "normalized").to(kind)
     cells = torch.rand(1, CHANNELS, 2, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(kind)
     found = add_on(cells)
     assert found.dtype == kind

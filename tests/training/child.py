@@ -120,7 +120,7 @@ def resume(out: str, kill: str = "", path: str = "") -> None:
     sys.path.insert(0, path or sys.path[0])
     if kill:
         KILLS[kill]()
-    train_module.resume(Path(out), own_code=bool(path))
+    train_module.resume(Path(out), trust_code=bool(path))
 
 
 def interrupted(words: list[str], step: int, answer: str) -> None:

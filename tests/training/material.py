@@ -18,7 +18,7 @@ from pixpnet.config import RunConfig
 from pixpnet.data import Batch, Entry, Preprocessing
 from pixpnet.members.pixpnet import Architecture, PixPNetConfig
 from pixpnet.model import Backbone, PixPNet
-from pixpnet.settings import Optimisation, Replacement
+from pixpnet.settings import Optimization, Replacement
 
 COLOURS = {"blue": (40, 40, 200), "green": (40, 200, 40), "red": (200, 40, 40)}
 COUNTS = {"train": 8, "val": 3, "test": 4}
@@ -49,12 +49,12 @@ def small_config(data: Path, **changes: Any) -> RunConfig:
         size=32,
         settings=PixPNetConfig(
             Architecture(dim=8, prototypes_per_class=2),
-            optimisation=Optimisation(epochs=3, warm_up_epochs=1, batch_size=8, views=1),
+            optimization=Optimization(epochs=3, warm_up_epochs=1, batch_size=8, views=1),
             replacement=Replacement(start=1, every=1),
         ),
     )
     own = {
-        name: changes.pop(name) for name in ("architecture", "losses", "optimisation", "replacement") if name in changes
+        name: changes.pop(name) for name in ("architecture", "losses", "optimization", "replacement") if name in changes
     }
     return replace(config, **changes).with_settings(**own)
 

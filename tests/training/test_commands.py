@@ -78,7 +78,7 @@ def test_a_printed_configuration_is_the_preset_and_reads_back(
     file.write_text(yaml.safe_dump(plain_config(config)))
     assert configured(capsys, "--config", str(file)) == config
     changed = configured(capsys, "--config", str(file), "--lr-add-on", "0.25")
-    assert changed == config.with_settings(optimisation=replace(config.optimisation, add_on_rate=0.25))
+    assert changed == config.with_settings(optimization=replace(config.optimization, lr_add_on=0.25))
     # What comes before the file on the command line changes it as well.
     assert configured(capsys, "--lr-add-on", "0.25", "--config", str(file)) == changed
     # And so does what was printed, as it was printed.
@@ -222,7 +222,7 @@ def test_help_shows_the_values_that_will_be_used(tmp_path: Path, capsys: pytest.
     assert "--architecture.head" not in published
     assert "(used here: paper)" in published
     file = tmp_path / "mine.yaml"
-    file.write_text("seed: 5\noptimisation:\n  epochs: 7\n  backbone_rate: 1e-5\n")
+    file.write_text("seed: 5\noptimisation:\n  epochs: 7\n  lr_backbone: 1e-5\n")
     shown = helped(capsys, "--config", str(file))
     assert epochs.format(7) in shown
     assert "the validation split (default: 5)" in shown
@@ -241,13 +241,13 @@ def test_the_later_of_a_file_and_a_preset_changes_the_earlier_and_options_change
     ):
         values = printed(capsys, *words)
         assert (values["seed"], values["member"], values["replacement"]["head_epochs"]) == (5, "protopnet", 20)
-        assert values["optimisation"]["epochs"] == 7
+        assert values["optimization"]["epochs"] == 7
     behind = [f"--config={file}", "--member=protopnet", "--preset=paper"]
     values = printed(capsys, "--epochs=9", *behind)
-    assert (values["seed"], values["optimisation"]["epochs"]) == (5, 9)
-    assert printed(capsys, *behind)["optimisation"]["epochs"] == 50
+    assert (values["seed"], values["optimization"]["epochs"]) == (5, 9)
+    assert printed(capsys, *behind)["optimization"]["epochs"] == 50
     # What a file does not say is the paper's.
-    assert printed(capsys, f"--config={file}")["optimisation"]["batch_size"] == 64
+    assert printed(capsys, f"--config={file}")["optimization"]["batch_size"] == 64
 
 
 def test_a_file_of_another_member_gives_data_and_backbone_to_a_preset_behind_it(

@@ -17,8 +17,8 @@ EDITS = ("unstride:stage3.halve", "pointwise:stage1.wider")
 
 def test_a_run_with_edits_trains_saves_and_loads_the_edited_backbone(tmp_path: Path) -> None:
     config = small_config(draw_pictures(tmp_path / "pictures"), edits=EDITS)
-    config = replace(config, judge_on_test=False)
-    config = config.with_settings(optimisation=replace(config.optimisation, epochs=1, warm_up_epochs=0))
+    config = replace(config, evaluate_on_test=False)
+    config = config.with_settings(optimization=replace(config.optimization, epochs=1, warm_up_epochs=0))
     metrics = train(config, tmp_path / "run")
     assert read_config(tmp_path / "run" / "config.yaml").edits == EDITS
     model = PixPNet.load(tmp_path / "run")

@@ -14,7 +14,7 @@ from pixpnet.config import RunConfig
 from pixpnet.data import Augmentation, DataSet, open_data
 from pixpnet.members.pixpnet import Architecture, PixPNetConfig
 from pixpnet.model import Backbone, PixPNet
-from pixpnet.settings import Optimisation
+from pixpnet.settings import Optimization
 from pixpnet.training import judge, train
 from pixpnet.training.features import Features, FeaturesError, ViewOf
 from tests.training.material import in_child, small_config
@@ -148,7 +148,7 @@ def frozen_config(pictures: Path, frozen: str = "all", **changes: Any) -> RunCon
     config = small_config(
         pictures,
         architecture=Architecture(dim=8, prototypes_per_class=2, pooling="distinct", channel_dropout=0.2),
-        optimisation=Optimisation(epochs=3, warm_up_epochs=0, batch_size=8, views=2, frozen=frozen),
+        optimization=Optimization(epochs=3, warm_up_epochs=0, batch_size=8, views=2, frozen=frozen),
     )
     return replace(config, **changes)
 
@@ -224,4 +224,4 @@ def test_a_killed_run_on_features_ends_bit_for_bit_the_same(
 
 def test_a_frozen_backbone_cannot_be_pretrained() -> None:
     with pytest.raises(ValueError, match="pretrained"):
-        PixPNetConfig(optimisation=Optimisation(frozen="all", pretraining_epochs=2))
+        PixPNetConfig(optimization=Optimization(frozen="all", pretraining_epochs=2))

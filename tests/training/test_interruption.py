@@ -165,7 +165,7 @@ def test_a_missing_accelerator_is_a_clear_error_before_anything_is_made(pictures
     if torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
     config = small_config(pictures)
-    config = replace(config, trainer=replace(config.trainer, accelerator="gpu"))
+    config = replace(config, trainer=replace(config.trainer, device="gpu"))
     with pytest.raises(RunError, match=r"cannot do --device gpu"):
         train(config, tmp_path / "run")
     assert not (tmp_path / "run").exists()

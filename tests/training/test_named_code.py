@@ -9,7 +9,7 @@ import pytest
 
 from pixpnet.cli import main
 from pixpnet.config import config_text, read_config
-from pixpnet.settings import Optimisation
+from pixpnet.settings import Optimization
 from pixpnet.training import RunError, train
 from tests.training.material import small_config
 
@@ -26,7 +26,7 @@ class Found:
     pass
 """
 NAME = "code_of_a_found_file"
-ONE_EPOCH = Optimisation(epochs=1, warm_up_epochs=0, batch_size=8, views=1)
+ONE_EPOCH = Optimization(epochs=1, warm_up_epochs=0, batch_size=8, views=1)
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def config(pictures: Path, tmp_path: Path) -> Path:
     """A configuration file that names that module."""
     path = tmp_path / "found.yaml"
-    values = small_config(pictures, backbone=f"{NAME}:build", weights="none", optimisation=ONE_EPOCH)
+    values = small_config(pictures, backbone=f"{NAME}:build", weights="none", optimization=ONE_EPOCH)
     path.write_text(config_text(values))
     return path
 
@@ -94,7 +94,7 @@ def test_a_shortened_option_cannot_bring_a_file_whose_code_the_command_would_the
 
 def test_modules_that_lie_in_the_current_folder_are_not_found_by_libraries(pictures: Path, tmp_path: Path) -> None:
     (tmp_path / "tensorboard.py").write_text("open('tensorboard.imported', 'w')")
-    (tmp_path / "config.yaml").write_text(config_text(small_config(pictures, optimisation=ONE_EPOCH)))
+    (tmp_path / "config.yaml").write_text(config_text(small_config(pictures, optimization=ONE_EPOCH)))
     # -P: as with the installed script, the current folder is not where modules are looked for first.
     command = [sys.executable, "-P", "-m", "pixpnet", "train", "--config", "config.yaml", "--out", "run"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
@@ -140,10 +140,10 @@ def test_a_caller_who_names_code_needs_no_permission_and_one_who_reads_it_from_a
     code: Path, config: Path, pictures: Path, tmp_path: Path
 ) -> None:
     found = read_config(config)
-    with pytest.raises(RunError, match=rf"found\.yaml names code.*{NAME}:build.*own_code=True"):
+    with pytest.raises(RunError, match=rf"found\.yaml names code.*{NAME}:build.*trust_code=True"):
         train(found, tmp_path / "refused")
     assert not code.exists()
-    made = small_config(pictures, backbone=f"{NAME}:build", weights="none", optimisation=ONE_EPOCH)
+    made = small_config(pictures, backbone=f"{NAME}:build", weights="none", optimization=ONE_EPOCH)
     assert found == made  # where it was read is no part of what it says
     assert train(made, tmp_path / "named") is not None
-    assert train(found, tmp_path / "allowed", own_code=True) is not None
+    assert train(found, tmp_path / "allowed", trust_code=True) is not None

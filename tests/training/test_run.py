@@ -134,9 +134,9 @@ def test_the_test_split_is_opened_once_on_record(trained: Trained) -> None:
     assert f"epoch {trained.metrics.chosen_epoch}" in opening["reason"]
 
 
-@pytest.mark.parametrize("judge_on_test", [True, False])
+@pytest.mark.parametrize("evaluate_on_test", [True, False])
 def test_no_test_image_is_read_before_training_ended(
-    trained: Trained, judge_on_test: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trained: Trained, evaluate_on_test: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The first opening of a data set looks for copies across splits; `trained` has done that, and it is remembered.
     events: list[str] = []
@@ -151,16 +151,16 @@ def test_no_test_image_is_read_before_training_ended(
             events.append(f"end of epoch {line.epoch}")
 
     monkeypatch.setattr(FileReader, "__call__", noted)
-    config = small_config(Path(trained.config.data.removeprefix("folder:")), judge_on_test=judge_on_test)
+    config = small_config(Path(trained.config.data.removeprefix("folder:")), evaluate_on_test=evaluate_on_test)
     metrics = train(config, tmp_path / "run", Watching())
     assert metrics is not None
     during = events[: events.index("end of epoch 3")]
     assert any(event.startswith("train/") for event in during)
     assert not any(event.startswith("test/") for event in during)
     opened = {event for event in events if event.startswith("test/")}
-    assert len(opened) == (12 if judge_on_test else 0)
-    assert (metrics.test is not None) == judge_on_test
-    assert (tmp_path / "run" / "openings.jsonl").exists() == judge_on_test
+    assert len(opened) == (12 if evaluate_on_test else 0)
+    assert (metrics.test is not None) == evaluate_on_test
+    assert (tmp_path / "run" / "openings.jsonl").exists() == evaluate_on_test
 
 
 # Which model is kept ------------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ def test_the_last_epoch_within_one_standard_error_of_the_best_after_replacement_
 
     monkeypatch.setattr(fitting, "judge", scripted)
     monkeypatch.setattr(fitting, "replace_prototypes", noted)
-    config = small_config(Path(trained.config.data.removeprefix("folder:")), judge_on_test=False)
+    config = small_config(Path(trained.config.data.removeprefix("folder:")), evaluate_on_test=False)
     metrics = train(config, tmp_path / "run")
     assert metrics is not None
     assert next(calls) == 6

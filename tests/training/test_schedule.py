@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from pixpnet.family import member_named
 from pixpnet.members import protopnet
 from pixpnet.members.pixpnet import PRESETS, Architecture, PixPNetConfig
-from pixpnet.settings import MemberSettings, Optimisation, Replacement
+from pixpnet.settings import MemberSettings, Optimization, Replacement
 from pixpnet.training.actions import Replace
 from pixpnet.training.stages import Epoch, Stage, epochs_of, schedule_of
 
 PAPER, PROTOPNET = PRESETS["paper"], protopnet.PRESETS["paper"]
 # ProtoPNet as a PixPNet with other parts.
 LINEAR = PixPNetConfig(
-    Architecture(head="linear"), optimisation=PROTOPNET.optimisation, replacement=PROTOPNET.replacement
+    Architecture(head="linear"), optimization=PROTOPNET.optimization, replacement=PROTOPNET.replacement
 )
 
 
@@ -44,9 +44,9 @@ def test_the_papers_plan() -> None:
 
 def test_the_papers_hyperparameters_are_the_defaults() -> None:
     # FACTS section 2, from Sec. 4 and App. E of the paper.
-    how, made, losses = PixPNetConfig().optimisation, PixPNetConfig().architecture, PixPNetConfig().losses
-    assert (how.batch_size, how.weight_decay, how.rise) == (64, 1e-3, 5.0)
-    assert (how.backbone_rate, how.add_on_rate, how.prototype_rate) == (1e-4, 3e-3, 3e-3)
+    how, made, losses = PixPNetConfig().optimization, PixPNetConfig().architecture, PixPNetConfig().losses
+    assert (how.batch_size, how.weight_decay, how.lr_rise) == (64, 1e-3, 5.0)
+    assert (how.lr_backbone, how.lr_add_on, how.lr_prototypes) == (1e-4, 3e-3, 3e-3)
     assert (made.dim, made.prototypes_per_class, made.distance, made.head) == (192, 10, "cosine", "class_sum")
     assert (made.similarity, made.epsilon) == ("reformulated", 1e-6)
     assert (losses.cluster_weight, losses.separation_weight) == (0.0, 0.0)
@@ -67,8 +67,8 @@ def test_protopnets_plan_trains_the_head_for_20_epochs_after_each_replacement() 
 
 
 def test_pretraining_comes_before_the_schedule_begins_and_ends_with_patches_that_are_no_result() -> None:
-    how = Optimisation(epochs=3, pretraining_epochs=2, warm_up_epochs=1)
-    epochs = plan(PixPNetConfig(optimisation=how, replacement=Replacement(start=2, every=2)))
+    how = Optimization(epochs=3, pretraining_epochs=2, warm_up_epochs=1)
+    epochs = plan(PixPNetConfig(optimization=how, replacement=Replacement(start=2, every=2)))
     assert [(epoch.stage.name, epoch.stage.begins, replaces(epoch), epoch.selectable) for epoch in epochs] == [
         ("pretraining", 0, False, False),
         ("pretraining", 0, True, False),
@@ -78,7 +78,7 @@ def test_pretraining_comes_before_the_schedule_begins_and_ends_with_patches_that
     ]
     assert [epoch.stage.rate(0.5) for epoch in epochs[:2]] == [1, 1]
     # Beside it, a head that learns gets its epochs after results only.
-    headed = PixPNetConfig(Architecture(head="linear"), optimisation=how, replacement=Replacement(3, 1, head_epochs=1))
+    headed = PixPNetConfig(Architecture(head="linear"), optimization=how, replacement=Replacement(3, 1, head_epochs=1))
     assert [epoch.stage.name for epoch in plan(headed)] == ["pretraining"] * 2 + ["warm_up", "joint", "joint", "head"]
 
 
@@ -107,7 +107,7 @@ def test_every_plan_ends_with_patches_and_only_patches_may_be_chosen(
         return
     settings = PixPNetConfig(
         Architecture(head=head),  # type: ignore[arg-type]
-        optimisation=Optimisation(epochs=epochs, warm_up_epochs=warm_up),
+        optimization=Optimization(epochs=epochs, warm_up_epochs=warm_up),
         replacement=Replacement(start, every, head_epochs=head_epochs),
     )
     patches = False
@@ -126,7 +126,7 @@ def test_every_plan_ends_with_patches_and_only_patches_may_be_chosen(
 
 
 def test_the_warm_cosine_factor_by_hand() -> None:
-    rate = schedule_of(Optimisation())  # 20 epochs, rise 5
+    rate = schedule_of(Optimization())  # 20 epochs, rise 5
     assert rate(0) == pytest.approx(1 - exp(-0.2))  # the authors' t + 1
     assert rate(10) == pytest.approx((1 - exp(-11 / 5)) / 2)
     assert rate(5.5) == pytest.approx((1 - exp(-1.3)) * (1 + cos(pi * 5.5 / 20)) / 2)
@@ -136,21 +136,21 @@ def test_the_warm_cosine_factor_by_hand() -> None:
 
 
 def test_steps_multiply_every_so_many_epochs_after_the_warm_up() -> None:
-    how = Optimisation(epochs=50, warm_up_epochs=5, schedule="steps", step_epochs=5, step_factor=0.1)
+    how = Optimization(epochs=50, warm_up_epochs=5, lr_schedule="steps", lr_step_epochs=5, lr_step_factor=0.1)
     factors = {0: 1, 4.9: 1, 5: 1, 9.99: 1, 10: 0.1, 14.5: 0.1, 15: 0.01, 49: 1e-8}
     for time, expected in factors.items():
         assert schedule_of(how)(time) == pytest.approx(expected), time
     assert rates_of(LINEAR, "head").rate(30) == 1
-    assert schedule_of(Optimisation(schedule="constant"))(17) == 1
+    assert schedule_of(Optimization(lr_schedule="constant"))(17) == 1
 
 
 @pytest.mark.parametrize(
     ("kind", "values", "says"),
     [
-        (Optimisation, {"epochs": 0}, "epochs"),
-        (Optimisation, {"epochs": 3, "warm_up_epochs": 4}, "warm_up_epochs"),
-        (Optimisation, {"views": 0}, "views"),
-        (Optimisation, {"pretraining_epochs": -1}, "pretraining_epochs"),
+        (Optimization, {"epochs": 0}, "epochs"),
+        (Optimization, {"epochs": 3, "warm_up_epochs": 4}, "warm_up_epochs"),
+        (Optimization, {"views": 0}, "views"),
+        (Optimization, {"pretraining_epochs": -1}, "pretraining_epochs"),
         (Replacement, {"every": 0}, "every"),
         (Replacement, {"head_epochs": -1}, "head_epochs"),
         (Architecture, {"prototypes_per_class": 0}, "prototypes_per_class"),

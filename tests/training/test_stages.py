@@ -14,7 +14,7 @@ from pixpnet.config import RunConfig
 from pixpnet.data import open_data, preprocess
 from pixpnet.members.pixpnet import Architecture, Losses
 from pixpnet.model import PixPNet
-from pixpnet.settings import Optimisation, Replacement
+from pixpnet.settings import Optimization, Replacement
 from pixpnet.training import steps, train
 from pixpnet.training.fitting import Fitting
 from tests.training.material import in_child, small_config
@@ -80,8 +80,8 @@ def watched(config: RunConfig, path: Path) -> Watched:
 @pytest.fixture(scope="module")
 def pretrained(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     """Two epochs of pretraining, one of warm-up and one of everything; look, do not touch."""
-    how = Optimisation(epochs=2, pretraining_epochs=2, warm_up_epochs=1, batch_size=8, views=1)
-    config = small_config(pictures, optimisation=how, losses=Losses(cluster_weight=0.8, leave_one_out=True))
+    how = Optimization(epochs=2, pretraining_epochs=2, warm_up_epochs=1, batch_size=8, views=1)
+    config = small_config(pictures, optimization=how, losses=Losses(cluster_weight=0.8, leave_one_out=True))
     yield watched(config, tmp_path_factory.mktemp("pretrained") / "run")
 
 
@@ -139,7 +139,7 @@ def headed(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     config = small_config(
         pictures,
         architecture=Architecture(dim=8, prototypes_per_class=2, head="linear"),
-        optimisation=Optimisation(epochs=2, warm_up_epochs=0, batch_size=8, views=1, head_rate=0.05),
+        optimization=Optimization(epochs=2, warm_up_epochs=0, batch_size=8, views=1, lr_head=0.05),
         replacement=Replacement(start=1, every=1, head_epochs=2),
     )
     yield watched(config, tmp_path_factory.mktemp("headed") / "run")

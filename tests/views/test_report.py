@@ -111,7 +111,7 @@ def test_a_picture_that_cannot_be_read_is_said(run: Path, tmp_path: Path, capsys
 
 def test_a_run_that_was_never_judged_on_test_says_so(config: RunConfig, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    train(replace(config, judge_on_test=False), run)
+    train(replace(config, evaluate_on_test=False), run)
     assert main(["report", str(run), "--examples", "0"]) == 0
     text = Tags((run / "report.html").read_text()).text
     assert "The test split was never opened" in text

@@ -92,7 +92,7 @@ def run(args: Namespace) -> int:
     from pixpnet.data import ImageError
     from pixpnet.model import PixPNet
 
-    model = PixPNet.load(args.run, own_code=args.trust_code).to(choose_device(args.device))
+    model = PixPNet.load(args.run, trust_code=args.trust_code).to(choose_device(args.device))
     found: list[_Explained] = []
     failed = False
     with progress_bar(plain_console(), "explaining") as progress:

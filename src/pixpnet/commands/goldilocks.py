@@ -187,7 +187,7 @@ def options_of(args: Namespace) -> SearchOptions:
         birds=args.birds,
         storage=args.storage,
         device=str(choose_device(args.device)),
-        workers=args.num_workers,
+        num_workers=args.num_workers,
         heartbeat=args.heartbeat,
         retry_failed=args.retry_failed,
     )

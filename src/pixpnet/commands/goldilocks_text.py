@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pixpnet.commands.calling import command
 from pixpnet.commands.table import aligned
-from pixpnet.config import is_own_code
+from pixpnet.config import is_user_code
 from pixpnet.messages import first_line
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def result_text(result: SearchResult, folder: Path, wanted: str = "the search") 
     lines.append(f"A field of {result.want:.1%} is wanted by {wanted}.")
     if result.recommended is not None:
         best = next(cut for cut in result.judged if cut.name == result.recommended)
-        allowed = ["--trust-code"] if is_own_code(best.backbone) else []
+        allowed = ["--trust-code"] if is_user_code(best.backbone) else []
         again = command("train", "--config", folder / "train.yaml", *allowed, "--out", "RUN")
         lines.append(f"train it: {again}")
     return "\n".join(lines) + "\n"

@@ -93,7 +93,7 @@ def run(args: Namespace) -> int:
                 settings,
                 out=args.out,
                 device=device,
-                own_code=args.trust_code,
+                trust_code=args.trust_code,
                 moved_to=args.data,
                 watching=watching,
             )

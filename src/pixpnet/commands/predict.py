@@ -66,7 +66,7 @@ def run(args: Namespace) -> int:
     from pixpnet.model.predicting import Unreadable, predict_files
 
     device = choose_device(args.device)
-    model = PixPNet.load(args.run, own_code=args.trust_code).to(device)
+    model = PixPNet.load(args.run, trust_code=args.trust_code).to(device)
     _warn_of_training(args.run)
     failed = answered = 0
     with _writer(args, model.class_names) as write, progress_bar(plain_console(), "reading pictures") as progress:

@@ -61,7 +61,7 @@ def run(args: Namespace) -> int:
             examples=args.examples,
             seed=args.seed,
             device=choose_device(args.device),
-            own_code=args.trust_code,
+            trust_code=args.trust_code,
             moved_to=args.data,
             watching=watching,
         )

@@ -21,15 +21,15 @@ from jsonargparse import ArgumentParser
 from jsonargparse._actions import ActionConfigFile
 
 from pixpnet.commands.spelling import spell
-from pixpnet.config import RunConfig, is_own_code
+from pixpnet.config import RunConfig, is_user_code
+from pixpnet.earlier_names import RECIPES, translate
 from pixpnet.family import DEFAULT, MEMBERS, Member, UnknownMember, member_named
-from pixpnet.members.former import RECIPES
 from pixpnet.records import plain_fields, refuse_mistyped, to_plain
 from pixpnet.safe_yaml import load_yaml, read_yaml_text
 from pixpnet.settings import MemberSettings
 
 # Options of the command that are none of the run's.
-_OWN = ("out", "resume", "trust_code", "own_code")
+_OWN = ("out", "resume", "trust_code")
 # Options that decide about others; each has a value.
 _FIRST = ("--member", "--preset", "--recipe", "--config", "--resume")
 # The presets that suit random weights, and weights that were learnt.
@@ -95,7 +95,7 @@ def prepare(words: Sequence[str]) -> Prepared:
     texts = {file.name: _checked_text(file, member) for file in files}
     configs = [word for file in files for word in ("--config", file.name)]
     asks = [word for word in rest if word in ("--help", "-h")]
-    allowed = ["--trust-code"] if is_own_code(_value_in(rest, "--backbone", "")) else []
+    allowed = ["--trust-code"] if is_user_code(_value_in(rest, "--backbone", "")) else []
     return Prepared(
         (*configs, *rest, *allowed, *_fitting_warm_up(rest, settings, files, quiet=bool(asks))),
         lambda parser: _add_arguments(parser, member, preset, settings, texts, configs if asks else ()),
@@ -217,10 +217,10 @@ def _fitting_warm_up(
     asked = _value_in(words, "--epochs", "")
     if not asked.isdecimal() or any(word.partition("=")[0] == "--warm-up-epochs" for word in words):
         return ()
-    optim = settings.optimisation
+    optim = settings.optimization
     values: dict[str, Any] = {"epochs": optim.epochs, "warm_up_epochs": optim.warm_up_epochs}
     for file in files:
-        named = file.values.get("optimisation") if isinstance(file.values, dict) and not file.gives_way else None
+        named = file.values.get("optimization") if isinstance(file.values, dict) and not file.gives_way else None
         values |= named if isinstance(named, dict) else {}
     try:
         epochs, of, warm_up = int(asked), int(values["epochs"]), int(values["warm_up_epochs"])
@@ -291,13 +291,21 @@ class _File:
 def _read_file(name: str, gives_way: bool) -> _File:
     try:
         text = read_yaml_text(Path(name))
-        return _File(name, text, load_yaml(text), gives_way)
+        values = load_yaml(text)
+        if isinstance(values, dict) and (translation := translate(values)).renamed:
+            pairs = ", ".join(f"{old} is now {new}" for old, new in translation.renamed.items())
+            sys.stderr.write(f"{name} has names of an earlier version: {pairs}\n")
+            values = translation.values
+            text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
+        return _File(name, text, values, gives_way)
     except FileNotFoundError:
         _refuse(f"there is no configuration file {name}; settings under a name are presets: --preset NAME", 2)
     except yaml.YAMLError as error:
         _refuse(f"{name} is damaged: {error}", 1)
-    except (OSError, ValueError) as error:
+    except OSError as error:
         _refuse(str(error), 1)
+    except ValueError as error:
+        _refuse(f"{name}: {error}" if name not in str(error) else str(error), 1)
 
 
 def _member_of(first: Sequence[tuple[str, str]], files: Sequence[_File]) -> Member:
@@ -330,7 +338,7 @@ def _checked_text(file: _File, member: Member) -> str:
     """
     values, text = file.values, file.text
     if isinstance(values, dict):
-        if values.get("own_code") or values.get("trust_code"):
+        if values.get("trust_code"):
             _refuse(f"{file.name} cannot allow code: allow it in the command, --trust-code, if you trust the file", 1)
         # What `--print-config` prints of the command itself.
         values = {name: value for name, value in values.items() if name not in _OWN}
@@ -377,8 +385,8 @@ def _is_number_as_text(value: object) -> bool:
 def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     """Nested options under the names that they have on the command line.
 
-    >>> _flat({"optimisation": {"epochs": 3}, "frame": None})
-    {'optimisation.epochs': 3, 'frame': None}
+    >>> _flat({"optimization": {"epochs": 3}, "frame": None})
+    {'optimization.epochs': 3, 'frame': None}
     """
     flat: dict[str, Any] = {}
     for name, value in values.items():

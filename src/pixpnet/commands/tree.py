@@ -49,7 +49,7 @@ def run(args: Namespace) -> int:
     from pixpnet.views.tree_figure import tree_figure, tree_of
     from pixpnet.whole_file import written_whole
 
-    model = PixPNet.load(args.run, own_code=args.trust_code)
+    model = PixPNet.load(args.run, trust_code=args.trust_code)
     tree = tree_of(model)
     explanations = [explain(model, image) for image in args.images]
     with written_whole(args.out) as temporary:

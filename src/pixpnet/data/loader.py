@@ -31,22 +31,22 @@ class Loading:
 
     Attributes:
         batch_size: images per batch (the paper's).
-        workers: processes beside the main one; 0 does everything in the main one.
+        num_workers: processes beside the main one; 0 does everything in the main one.
         cache_bytes: decoded images that may be kept in memory, all workers together.
         drop_last: leave out an incomplete last batch.
     """
 
     batch_size: int = 64
-    workers: int = 0
+    num_workers: int = 0
     cache_bytes: int = 2**30
     drop_last: bool = False
 
     def __post_init__(self) -> None:
-        if self.batch_size < 1 or self.workers < 0:
+        if self.batch_size < 1 or self.num_workers < 0:
             raise ValueError(
-                f"a batch has at least 1 image, and workers are not negative, got {self.batch_size} and {self.workers}"
+                f"batch_size is at least 1 and num_workers not negative, got {self.batch_size} and {self.num_workers}"
             )
-        refuse_above(self, {"batch_size": 65536, "workers": 512})
+        refuse_above(self, {"batch_size": 65536, "num_workers": 512})
 
 
 class WorkerError(RuntimeError):
@@ -181,7 +181,7 @@ def plain_loader(
 
 
 def _cached(reader: Reader, loading: Loading) -> Reader:
-    return CachedReader(reader, loading.cache_bytes // max(1, loading.workers)) if loading.cache_bytes else reader
+    return CachedReader(reader, loading.cache_bytes // max(1, loading.num_workers)) if loading.cache_bytes else reader
 
 
 def _loader(
@@ -191,14 +191,14 @@ def _loader(
         samples,
         batch_size=loading.batch_size,
         sampler=sampler,
-        num_workers=loading.workers,
+        num_workers=loading.num_workers,
         collate_fn=collate,
         pin_memory=torch.cuda.is_available(),
         drop_last=drop_last,
         worker_init_fn=_quiet_worker,
         # A loader draws a seed for its workers; ours use none, and the global generator stays untouched.
         generator=torch.Generator(),
-        persistent_workers=loading.workers > 0,
+        persistent_workers=loading.num_workers > 0,
     )
 
 

@@ -74,7 +74,7 @@ class Predictor:
             raise ValueError(f"a batch has at least 1 picture, got {batch_size}")
         if not isinstance(source, (str, Path, PixPNet)):
             raise TypeError(f"a predictor asks a run folder, a model file or a model, got {type(source).__name__}")
-        model = source if isinstance(source, PixPNet) else PixPNet.load(source, own_code=trust_code)
+        model = source if isinstance(source, PixPNet) else PixPNet.load(source, trust_code=trust_code)
         self.model = (model if device is None else model.to(device)).eval()
         self.batch_size = batch_size
 

@@ -12,7 +12,7 @@ from pixpnet.goldilocks.candidates import Candidate
 from pixpnet.goldilocks.settings import Settings, preset
 from pixpnet.model import Backbone
 from pixpnet.model.build import build_backbone
-from pixpnet.settings import Optimisation
+from pixpnet.settings import Optimization
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Bench:
         data: the images, split.
         weights: for each backbone a file, "imagenet", "none" or None.
         device: where networks are.
-        workers: processes that load images.
+        num_workers: processes that load images.
         folder: where a method may leave what it makes.
         progress: told which share of the present work is done, 0-1.
     """
@@ -50,7 +50,7 @@ class Bench:
     data: DataSet
     weights: dict[str, str | None]
     device: torch.device
-    workers: int
+    num_workers: int
     folder: Path
     progress: Callable[[float], None]
 
@@ -74,15 +74,15 @@ class Bench:
     def training_batches(self, batch_size: int, views: int | None) -> DataLoader[Sample]:
         """Augmented views of the training images; call `sampler.set_epoch` before each epoch."""
         augmentation = self.data.augmentation if views is None else replace(self.data.augmentation, factor=views)
-        loading = Loading(batch_size, self.workers)
+        loading = Loading(batch_size, self.num_workers)
         return training_loader(self.data, self.preprocessing, augmentation, loading, self.settings.seed)
 
     def validation_batches(self, batch_size: int) -> DataLoader[Sample]:
         """The validation images as they are."""
-        return plain_loader(self.data, self.data.val, self.preprocessing, Loading(batch_size, self.workers))
+        return plain_loader(self.data, self.data.val, self.preprocessing, Loading(batch_size, self.num_workers))
 
 
-def with_budget(optim: Optimisation, settings: Settings) -> Optimisation:
+def with_budget(optim: Optimization, settings: Settings) -> Optimization:
     """The epochs, batch size and views of the search, where it says any; stages shrink with them."""
     epochs = settings.epochs or optim.epochs
     return replace(
@@ -97,7 +97,7 @@ def with_budget(optim: Optimisation, settings: Settings) -> Optimisation:
     )
 
 
-def plain_learning(optim: Optimisation, random: bool) -> Optimisation:
+def plain_learning(optim: Optimization, random: bool) -> Optimization:
     """How a plain classifier learns: as the preset says, and a backbone with random weights from the start.
 
     App. F: the procedure of PixPNet without what belongs to prototypes. The paper's backbones are all pretrained; one
@@ -105,11 +105,11 @@ def plain_learning(optim: Optimisation, random: bool) -> Optimisation:
     """
     if not random:
         return optim
-    scratch = preset("scratch").optimisation
+    scratch = preset("scratch").optimization
     return replace(
         optim,
         warm_up_epochs=0,
-        backbone_rate=scratch.backbone_rate,
+        lr_backbone=scratch.lr_backbone,
         weight_decay=scratch.weight_decay,
-        rise=scratch.rise,
+        lr_rise=scratch.lr_rise,
     )

@@ -18,7 +18,7 @@ from pixpnet.goldilocks.candidates import Candidate
 from pixpnet.goldilocks.pooled import PooledLinear
 from pixpnet.goldilocks.settings import BATCH, FINETUNE_EPOCHS, preset
 from pixpnet.goldilocks.weights import is_random
-from pixpnet.settings import Optimisation
+from pixpnet.settings import Optimization
 from pixpnet.training import TrainingDiverged, judge
 from pixpnet.training.stages import schedule_of
 
@@ -34,11 +34,11 @@ def finetune(candidates: Sequence[Candidate], bench: Bench) -> Iterator[Outcome]
         yield Outcome(candidate, found.accuracy, found.images)
 
 
-def learning(bench: Bench, candidate: Candidate) -> Optimisation:
+def learning(bench: Bench, candidate: Candidate) -> Optimization:
     """The paper's way of learning, at the budget of the search."""
     settings = bench.settings
     budget = replace(settings, epochs=settings.epochs or FINETUNE_EPOCHS, batch=settings.batch or BATCH)
-    optim = with_budget(preset("paper").optimisation, budget)
+    optim = with_budget(preset("paper").optimization, budget)
     return plain_learning(optim, is_random(bench.weights[candidate.backbone]))
 
 
@@ -52,7 +52,7 @@ def pooled_linear(bench: Bench, candidate: Candidate) -> PooledLinear:
 def fit_pooled(
     model: PooledLinear,
     loader: DataLoader[Sample],
-    how: Optimisation,
+    how: Optimization,
     seed: int,
     device: torch.device | str = "cpu",
     half: bool = False,
@@ -63,7 +63,7 @@ def fit_pooled(
     Args:
         model: on the device.
         loader: of augmented views.
-        how: rates (`add_on_rate` is the head's), decay, epochs, and how many of them the backbone is frozen in.
+        how: rates (`lr_add_on` is the head's), decay, epochs, and how many of them the backbone is frozen in.
         seed: of dropout and the like.
         device: where the model is.
         half: whether the backbone computes in bfloat16.
@@ -73,8 +73,8 @@ def fit_pooled(
         TrainingDiverged: if the loss is no number any more.
     """
     groups = [
-        {"params": list(model.backbone.parameters()), "lr": 0.0, "full_rate": how.backbone_rate},
-        {"params": list(model.head.parameters()), "lr": 0.0, "full_rate": how.add_on_rate},
+        {"params": list(model.backbone.parameters()), "lr": 0.0, "full_rate": how.lr_backbone},
+        {"params": list(model.head.parameters()), "lr": 0.0, "full_rate": how.lr_add_on},
     ]
     optimiser = torch.optim.Adam([group for group in groups if group["params"]], weight_decay=how.weight_decay)
     kind = torch.device(device).type

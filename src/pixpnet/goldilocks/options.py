@@ -10,7 +10,7 @@ _LARGEST = {
     "epochs": 100_000,
     "batch": 65536,
     "views": 10_000,
-    "workers": 512,
+    "num_workers": 512,
     "seed": 2**64 - 1,
     "birds": 1_000_000,
     "heartbeat": 86_400,
@@ -40,7 +40,7 @@ class SearchOptions:
         birds: how many birds to draw to learn from, where the data are birds.
         storage: address of the study; by default a SQLite file in the folder of the search.
         device: where networks are: cpu, cuda, ...
-        workers: processes that load images.
+        num_workers: processes that load images.
         heartbeat: seconds between a worker's signs of life; after four without, it is taken for dead.
         retry_failed: try candidates once more that failed with an error.
     """
@@ -61,7 +61,7 @@ class SearchOptions:
     birds: int = 4800
     storage: str | None = None
     device: str = "cpu"
-    workers: int = 0
+    num_workers: int = 0
     heartbeat: int = HEARTBEAT
     retry_failed: bool = False
 
@@ -70,8 +70,8 @@ class SearchOptions:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} is at least 1, got {value}")
-        if self.seed < 0 or self.workers < 0:
-            raise ValueError(f"seed and workers are not negative, got {self.seed} and {self.workers}")
+        if self.seed < 0 or self.num_workers < 0:
+            raise ValueError(f"seed and num_workers are not negative, got {self.seed} and {self.num_workers}")
         refuse_above(self, _LARGEST)
         low, high = self.zone
         if low > high:

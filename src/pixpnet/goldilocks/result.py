@@ -145,14 +145,14 @@ def recommendation(judged: Sequence[Judged], want: float) -> tuple[Judged | None
     return best, said + "."
 
 
-def write_result(result: SearchResult, folder: Path, workers: int = 0) -> None:
+def write_result(result: SearchResult, folder: Path, num_workers: int = 0) -> None:
     """Writes `front.json`, `front.csv` and, where a cut is recommended, `train.yaml`."""
     folder.mkdir(parents=True, exist_ok=True)
     _write(folder / FRONT_JSON, json.dumps(to_plain(result), indent=1) + "\n")
     _write(folder / FRONT_CSV, _csv(list(result.judged)))
     best = next((cut for cut in result.judged if cut.name == result.recommended), None)
     if best is not None:
-        config = training_config(result.settings, best.backbone, best.at, best.weights, workers, best.edits)
+        config = training_config(result.settings, best.backbone, best.at, best.weights, num_workers, best.edits)
         _write(folder / TRAIN_CONFIG, config_text(config))
 
 

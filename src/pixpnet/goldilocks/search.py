@@ -84,11 +84,11 @@ def find_cuts(options: SearchOptions, out: Path, watcher: SearchWatcher | None =
         with warnings.catch_warnings(action="ignore", category=FieldWarning):  # fields are what this is all about
             worker.work()
     except KeyboardInterrupt:
-        write_result(worker.result(), out, options.workers)
+        write_result(worker.result(), out, options.num_workers)
         raise
     else:
         result = worker.result()
-        write_result(result, out, options.workers)
+        write_result(result, out, options.num_workers)
         return result
     finally:
         worker.close()
@@ -193,7 +193,7 @@ class _Worker:
             data=self._prepared.data,
             weights=self._prepared.weights,
             device=torch.device(self._options.device),
-            workers=self._options.workers,
+            num_workers=self._options.num_workers,
             folder=self._out,
             progress=progress,
         )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pixpnet.config import RunConfig
 from pixpnet.data import DataSet
+from pixpnet.earlier_names import in_earlier_names
 from pixpnet.family import DEFAULT, member_named
 from pixpnet.goldilocks.weights import is_random
 from pixpnet.records import to_plain
@@ -57,8 +58,8 @@ class Settings:
         """A hash of everything but where the images lie; of whole trainings, also of the presets they follow."""
         decides = to_plain(replace(self, data=""))
         if self.method == WHOLE:
-            # Under the name of earlier versions, whose studies go on.
-            decides["recipes"] = [to_plain(preset(name)) for name in ("laptop", "scratch")]
+            # Under the names of earlier versions, whose studies go on.
+            decides["recipes"] = [in_earlier_names(to_plain(preset(name))) for name in ("laptop", "scratch")]
         return _digest(decides)
 
     @property
@@ -87,12 +88,12 @@ def preset(name: str) -> MemberSettings:
 
 
 def training_config(
-    settings: Settings, backbone: str, at: str, weights: str | None, workers: int = 0, edits: tuple[str, ...] = ()
+    settings: Settings, backbone: str, at: str, weights: str | None, num_workers: int = 0, edits: tuple[str, ...] = ()
 ) -> RunConfig:
     """The run that `pixpnet train` makes of a cut, with the preset that suits its weights.
 
     >>> settings = Settings("birds", "", 4800, "probe", 96, None, None, None, 0)
-    >>> training_config(settings, "small-61", "stage3", None).optimisation.pretraining_epochs
+    >>> training_config(settings, "small-61", "stage3", None).optimization.pretraining_epochs
     3
     """
     return RunConfig(
@@ -103,7 +104,7 @@ def training_config(
         weights=weights,
         size=settings.size,
         seed=settings.seed,
-        workers=workers,
+        num_workers=num_workers,
         birds=settings.birds,
         settings=preset("scratch" if is_random(weights) else "laptop"),
     )

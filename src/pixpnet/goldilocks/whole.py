@@ -34,10 +34,12 @@ def pixpnet(candidates: Sequence[Candidate], bench: Bench) -> Iterator[Outcome]:
 def _trained(candidate: Candidate, bench: Bench) -> Metrics:
     settings = bench.settings
     weights = bench.weights[candidate.backbone]
-    config = training_config(settings, candidate.backbone, candidate.at, weights, bench.workers, edits=candidate.edits)
-    config = config.with_settings(optimisation=with_budget(config.optimisation, settings))
-    config = replace(config, judge_on_test=False)
-    config = replace(config, trainer=replace(config.trainer, accelerator=_accelerator(bench)))
+    config = training_config(
+        settings, candidate.backbone, candidate.at, weights, bench.num_workers, edits=candidate.edits
+    )
+    config = config.with_settings(optimization=with_budget(config.optimization, settings))
+    config = replace(config, evaluate_on_test=False)
+    config = replace(config, trainer=replace(config.trainer, device=_accelerator(bench)))
     run = Run(bench.folder / "runs" / run_name(candidate, weights, settings))
     watcher = _Share(bench)
     if not (run.path / "config.yaml").exists():
@@ -50,7 +52,7 @@ def _trained(candidate: Candidate, bench: Bench) -> Metrics:
             metrics = from_plain(Metrics, run.read_metrics(), f"{run.path}: metrics")
         else:
             # The caller of this search named the backbone, and the run has the same one.
-            metrics = resume(run.path, watcher, own_code=True)
+            metrics = resume(run.path, watcher, trust_code=True)
     assert metrics is not None  # a search is one process
     return metrics
 
@@ -79,7 +81,7 @@ def _decisive(config: RunConfig) -> RunConfig:
     if weights not in (None, "none", "imagenet"):
         weights = str(Path(weights).expanduser().resolve())
     trainer = TrainerOptions(precision=config.trainer.precision)
-    return replace(config, data=f"{spec.kind}:{spec.path.resolve()}", weights=weights, workers=0, trainer=trainer)
+    return replace(config, data=f"{spec.kind}:{spec.path.resolve()}", weights=weights, num_workers=0, trainer=trainer)
 
 
 class _Share(Nobody):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pixpnet.members import budgets
-from pixpnet.settings import Frame, MemberSettings, Optimisation, Replacement
+from pixpnet.settings import Frame, MemberSettings, Optimization, Replacement
 
 if TYPE_CHECKING:
     from torch import nn
@@ -88,10 +88,10 @@ def presets_with_head(published: Settings, small: object) -> Mapping[str, Settin
     """
     defaults: Any = published
 
-    def preset(optim: Optimisation, first: int, frame: Frame | None = None) -> Settings:
+    def preset(optim: Optimization, first: int, frame: Frame | None = None) -> Settings:
         replacement = replace(PUBLISHED_REPLACEMENT, start=first, every=optim.epochs - first, head_epochs=4)
         changed: Settings = replace(
-            defaults, architecture=small, optimisation=optim, replacement=replacement, frame=frame
+            defaults, architecture=small, optimization=optim, replacement=replacement, frame=frame
         )
         return changed
 
@@ -123,7 +123,7 @@ def groups_without_head_decay(
     """The usual parameter groups, without weight decay on the head."""
     from pixpnet.training.groups import usual_groups
 
-    usual = usual_groups(model, settings.optimisation, extras)
+    usual = usual_groups(model, settings.optimization, extras)
     return {**usual, "head": replace(usual["head"], weight_decay=0.0)}
 
 
@@ -131,4 +131,4 @@ def pretraining_extras(model: "PixPNet", settings: MemberSettings) -> "Mapping[s
     """The classifier of the pretraining, where there is one."""
     from pixpnet.training.steps import POOLED, pooled_classifier
 
-    return {POOLED: pooled_classifier(model)} if settings.optimisation.pretraining_epochs else {}
+    return {POOLED: pooled_classifier(model)} if settings.optimization.pretraining_epochs else {}

@@ -20,7 +20,7 @@ from pixpnet.family import Member
 from pixpnet.members import budgets
 from pixpnet.members.classwise import classwise_parts
 from pixpnet.records import ADDED_LATER, refuse_above
-from pixpnet.settings import Frame, Optimisation, Replacement, not_negative, positive
+from pixpnet.settings import Frame, Optimization, Replacement, not_negative, positive
 
 if TYPE_CHECKING:
     from torch import nn
@@ -68,7 +68,7 @@ class Architecture:
     own_weight: float = 1.0
     other_weight: float = -0.5
     add_on: Literal["xavier", "kaiming"] = "xavier"
-    cells: Literal["plain", "normalised"] = field(default="plain", metadata=ADDED_LATER)
+    cells: Literal["plain", "normalized"] = field(default="plain", metadata=ADDED_LATER)
     pooling: Literal["max", "distinct"] = field(default="max", metadata=ADDED_LATER)
     separation: int = field(default=1, metadata=ADDED_LATER)
     channel_dropout: float = field(default=0.0, metadata=ADDED_LATER)
@@ -109,7 +109,7 @@ class PixPNetConfig:
     Attributes:
         architecture: what stands behind the backbone
         losses: what is added to the cross-entropy
-        optimisation: how it learns
+        optimization: how it learns
         replacement: when and how prototypes become training patches
         frame: how a picture becomes a square: crop (the paper: resized and cut out of the middle), stretch (the whole
             picture, its aspect changed) or pad (the whole picture on black); by default what suits the data set
@@ -120,7 +120,7 @@ class PixPNetConfig:
 
     architecture: Architecture = field(default_factory=Architecture)
     losses: Losses = field(default_factory=Losses)
-    optimisation: Optimisation = field(default_factory=Optimisation)
+    optimization: Optimization = field(default_factory=Optimization)
     replacement: Replacement = field(default_factory=lambda: Replacement(assignment="nearest_first"))
     frame: Frame | None = field(default=None, metadata=ADDED_LATER)
 
@@ -138,16 +138,16 @@ _LEARNING_HEADS = frozenset({"linear", "own_class"})
 _SMALL_BUDGET_LOSSES = Losses(cluster_weight=0.8, separation_weight=0.08)
 # Each prototype of a class has a place of its own in an image. Few images, seen again and again in the same views,
 # would be learnt by heart: half of the channels are left out at a time (docs/decisions/windows.md).
-_ON_KEPT_FEATURES = Architecture(cells="normalised", pooling="distinct", channel_dropout=0.5)
+_ON_KEPT_FEATURES = Architecture(cells="normalized", pooling="distinct", channel_dropout=0.5)
 PRESETS: Mapping[str, PixPNetConfig] = {
     "paper": PixPNetConfig(frame="crop"),
     # Prototypes are replaced after every epoch of the second half: the network learns with patches in place, and the
     # last replacement, at rates near 0, moves next to nothing (docs/decisions/small-budgets.md).
     "laptop": PixPNetConfig(
-        Architecture(cells="normalised"), _SMALL_BUDGET_LOSSES, budgets.LAPTOP, Replacement(start=6, every=1)
+        Architecture(cells="normalized"), _SMALL_BUDGET_LOSSES, budgets.LAPTOP, Replacement(start=6, every=1)
     ),
     "scratch": PixPNetConfig(
-        Architecture(dim=128, cells="normalised"), _SMALL_BUDGET_LOSSES, budgets.SCRATCH, Replacement(start=5, every=3)
+        Architecture(dim=128, cells="normalized"), _SMALL_BUDGET_LOSSES, budgets.SCRATCH, Replacement(start=5, every=3)
     ),
     "frozen": PixPNetConfig(
         _ON_KEPT_FEATURES, _SMALL_BUDGET_LOSSES, budgets.FROZEN, Replacement(start=8, every=1), "stretch"
@@ -203,14 +203,14 @@ def stages(how: PixPNetConfig) -> "tuple[Stage, ...]":
     if how.losses.off_class_l1 and how.architecture.head in ("linear", "frozen"):
         terms.append(LossTerm("off_class_l1", how.losses.off_class_l1, off_class_l1))
     step = leave_one_out_step if how.losses.leave_one_out else plain_step
-    return usual_stages(how.optimisation, how.replacement, terms, how.architecture.head in _LEARNING_HEADS, step)
+    return usual_stages(how.optimization, how.replacement, terms, how.architecture.head in _LEARNING_HEADS, step)
 
 
 def groups(model: "PixPNet", how: PixPNetConfig, extras: "Mapping[str, nn.Module]") -> "Mapping[str, Group]":
     """The usual ones."""
     from pixpnet.training.groups import usual_groups
 
-    return usual_groups(model, how.optimisation, extras)
+    return usual_groups(model, how.optimization, extras)
 
 
 def extras(model: "PixPNet", how: PixPNetConfig) -> "Mapping[str, nn.Module]":

@@ -21,7 +21,7 @@ from pixpnet.members.classwise import (
     refuse_without_head_epochs,
 )
 from pixpnet.records import refuse_above
-from pixpnet.settings import Frame, Optimisation, Replacement, not_negative, positive
+from pixpnet.settings import Frame, Optimization, Replacement, not_negative, positive
 
 if TYPE_CHECKING:
     from pixpnet.parts import Parts
@@ -52,7 +52,7 @@ class ProtoPNetArchitecture:
     epsilon: float = 1e-4
     own_weight: float = 1.0
     other_weight: float = -0.5
-    cells: Literal["plain", "normalised"] = "plain"
+    cells: Literal["plain", "normalized"] = "plain"
     channel_dropout: float = 0.0
 
     def __post_init__(self) -> None:
@@ -88,14 +88,16 @@ class ProtoPNetConfig:
     Attributes:
         architecture: what stands behind the backbone
         losses: what is added to the cross-entropy
-        optimisation: how it learns
+        optimization: how it learns
         replacement: when and how prototypes become training patches
         frame: how a picture becomes a square: crop, stretch or pad; by default what suits the data set
     """
 
     architecture: ProtoPNetArchitecture = field(default_factory=ProtoPNetArchitecture)
     losses: ProtoPNetLosses = field(default_factory=ProtoPNetLosses)
-    optimisation: Optimisation = field(default_factory=lambda: Optimisation(epochs=50, batch_size=80, schedule="steps"))
+    optimization: Optimization = field(
+        default_factory=lambda: Optimization(epochs=50, batch_size=80, lr_schedule="steps")
+    )
     replacement: Replacement = PUBLISHED_REPLACEMENT
     frame: Frame | None = None
 
@@ -103,7 +105,7 @@ class ProtoPNetConfig:
         refuse_without_head_epochs(self.replacement, "20 in ProtoPNet")
 
 
-PRESETS: Mapping[str, ProtoPNetConfig] = presets_with_head(ProtoPNetConfig(), ProtoPNetArchitecture(cells="normalised"))
+PRESETS: Mapping[str, ProtoPNetConfig] = presets_with_head(ProtoPNetConfig(), ProtoPNetArchitecture(cells="normalized"))
 
 
 def parts(how: ProtoPNetArchitecture, channels: tuple[int, ...], num_classes: int) -> "Parts":
@@ -137,7 +139,7 @@ def stages(how: ProtoPNetConfig) -> "tuple[Stage, ...]":
         LossTerm("separation", how.losses.separation_weight, separation),
         LossTerm("off_class_l1", how.losses.off_class_l1, off_class_l1),
     ]
-    return usual_stages(how.optimisation, how.replacement, terms, head_learns=True)
+    return usual_stages(how.optimization, how.replacement, terms, head_learns=True)
 
 
 MEMBER = Member(

@@ -31,7 +31,7 @@ from pixpnet.family import Member
 from pixpnet.members import budgets
 from pixpnet.members.classwise import pretraining_extras, share_out
 from pixpnet.records import ADDED_LATER, refuse_above
-from pixpnet.settings import Frame, Optimisation, Replacement, not_negative, positive
+from pixpnet.settings import Frame, Optimization, Replacement, not_negative, positive
 
 if TYPE_CHECKING:
     from torch import nn
@@ -80,9 +80,9 @@ class ProtoPoolArchitecture:
     epsilon: float = 1e-4
     own_weight: float = 1.0
     other_weight: float = 0.0
-    cells: Literal["plain", "normalised"] = "plain"
+    cells: Literal["plain", "normalized"] = "plain"
     channel_dropout: float = 0.0
-    start: Literal["spread", "centred"] = field(default="spread", metadata=ADDED_LATER)
+    start: Literal["spread", "centered"] = field(default="spread", metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         if not 0 <= self.channel_dropout < 1:
@@ -179,7 +179,7 @@ class ProtoPoolConfig:
         architecture: what stands behind the backbone
         losses: what the loss is made of
         annealing: how slots become sharp
-        optimisation: how it learns; slots have the rate of the prototypes
+        optimization: how it learns; slots have the rate of the prototypes
         replacement: how prototypes become training patches
         frame: how a picture becomes a square: crop, stretch or pad; by default what suits the data set
     """
@@ -187,40 +187,40 @@ class ProtoPoolConfig:
     architecture: ProtoPoolArchitecture = field(default_factory=ProtoPoolArchitecture)
     losses: ProtoPoolLosses = field(default_factory=ProtoPoolLosses)
     annealing: Annealing = field(default_factory=Annealing)
-    optimisation: Optimisation = field(
-        default_factory=lambda: Optimisation(epochs=30, warm_up_epochs=10, batch_size=80, schedule="steps")
+    optimization: Optimization = field(
+        default_factory=lambda: Optimization(epochs=30, warm_up_epochs=10, batch_size=80, lr_schedule="steps")
     )
     replacement: FinalReplacement = field(default_factory=FinalReplacement)
     frame: Frame | None = None
 
 
-def _small(optimisation: Optimisation) -> ProtoPoolConfig:
+def _small(optimization: Optimization) -> ProtoPoolConfig:
     """A pool that suits the classes; slots that are sharp after two thirds of the epochs.
 
     Prototypes become patches only once, when nothing but the head can still adapt: in a few small epochs it must learn
     faster than published.
     """
     return ProtoPoolConfig(
-        ProtoPoolArchitecture(prototypes=None, cells="normalised"),
-        annealing=Annealing(epochs=max(1, 2 * optimisation.epochs // 3)),
-        optimisation=replace(optimisation, head_rate=3e-3),
+        ProtoPoolArchitecture(prototypes=None, cells="normalized"),
+        annealing=Annealing(epochs=max(1, 2 * optimization.epochs // 3)),
+        optimization=replace(optimization, lr_head=3e-3),
         replacement=FinalReplacement(head_epochs=10),
     )
 
 
-def _photographs(optimisation: Optimisation, frame: Frame | None = None) -> ProtoPoolConfig:
+def _photographs(optimization: Optimization, frame: Frame | None = None) -> ProtoPoolConfig:
     """The same, for hundreds of steps on a few hundred photographs (docs/decisions/small-budgets.md).
 
     Embeddings of 64 dimensions and prototypes begin near the centre, where squared distances are about 1 and the focal
     score tells them apart. Cluster and separation weigh an eighth of what is published, and images are not mixed.
     Prototypes become patches after every epoch of the second half.
     """
-    small = _small(optimisation)
+    small = _small(optimization)
     return replace(
         small,
-        architecture=replace(small.architecture, dim=64, start="centred"),
+        architecture=replace(small.architecture, dim=64, start="centered"),
         losses=ProtoPoolLosses(cluster_weight=0.1, separation_weight=0.01, mixup=0.0),
-        replacement=replace(small.replacement, rehearsals=optimisation.epochs // 2),
+        replacement=replace(small.replacement, rehearsals=optimization.epochs // 2),
         frame=frame,
     )
 
@@ -243,7 +243,7 @@ def parts(architecture: ProtoPoolArchitecture, channels: tuple[int, ...], num_cl
 
     similarity = made.Original(architecture.epsilon)
     pool = architecture.pool_size(num_classes)
-    centred = architecture.start == "centred"
+    centred = architecture.start == "centered"
     add_ons, comparisons = [], []
     for count, share in zip(channels, share_out(pool, len(channels), "--architecture.prototypes"), strict=True):
         layer = nn.Conv2d(count, architecture.dim, kernel_size=1)
@@ -328,7 +328,7 @@ def stages(config: ProtoPoolConfig) -> "tuple[Stage, ...]":
     from pixpnet.parts.slots import slot_orthogonality
     from pixpnet.training.usual import CROSS_ENTROPY, usual_stages
 
-    losses, optim, final = config.losses, config.optimisation, config.replacement
+    losses, optim, final = config.losses, config.optimization, config.replacement
     l1 = LossTerm("off_class_l1", losses.off_class_l1, off_class_l1)
     terms = [
         CROSS_ENTROPY,
@@ -373,11 +373,11 @@ def groups(model: "PixPNet", config: ProtoPoolConfig, extras: "Mapping[str, nn.M
     """The usual ones; slots learn like prototypes, and the weights of the head by themselves."""
     from pixpnet.training.groups import group, usual_groups
 
-    optim, decision = config.optimisation, _slots_of(model)
+    optim, decision = config.optimization, _slots_of(model)
     return {
         **usual_groups(model, optim, extras),
-        "slots": group([decision.slots], optim.prototype_rate, 0.0),
-        "head": group([decision.weight], optim.head_rate, optim.weight_decay),
+        "slots": group([decision.slots], optim.lr_prototypes, 0.0),
+        "head": group([decision.weight], optim.lr_head, optim.weight_decay),
     }
 
 

@@ -32,7 +32,7 @@ from pixpnet.family import Conversion, Member
 from pixpnet.members import budgets
 from pixpnet.members.classwise import pretraining_extras, share_out
 from pixpnet.records import refuse_above
-from pixpnet.settings import Frame, Optimisation, Replacement, positive
+from pixpnet.settings import Frame, Optimization, Replacement, positive
 
 if TYPE_CHECKING:
     from torch import nn
@@ -71,7 +71,7 @@ class ProtoTreeArchitecture:
     depth: int | None = 9
     inference: Literal["soft", "sample_max", "greedy"] = "soft"
     nodes: tuple[int, ...] | None = None
-    cells: Literal["plain", "normalised"] = "plain"
+    cells: Literal["plain", "normalized"] = "plain"
     channel_dropout: float = 0.0
 
     def __post_init__(self) -> None:
@@ -152,9 +152,9 @@ class ProtoTreeConfig:
 
     Attributes:
         architecture: what stands behind the backbone
-        optimisation: how it learns
-        first_step: with the schedule steps, after how many epochs the rates are first multiplied by step_factor; then
-            every step_epochs
+        optimization: how it learns
+        first_step: with the schedule steps, after how many epochs the rates are first multiplied by lr_step_factor;
+            then every lr_step_epochs
         last_block: layer of the backbone that learns from the start and has a rate of its own, where there is one of
             that name before the cut
         last_block_rate: learning rate of that layer
@@ -164,17 +164,17 @@ class ProtoTreeConfig:
     """
 
     architecture: ProtoTreeArchitecture = field(default_factory=ProtoTreeArchitecture)
-    optimisation: Optimisation = field(
-        default_factory=lambda: Optimisation(
+    optimization: Optimization = field(
+        default_factory=lambda: Optimization(
             epochs=100,
             warm_up_epochs=30,
-            backbone_rate=1e-5,
-            add_on_rate=1e-3,
-            prototype_rate=1e-3,
+            lr_backbone=1e-5,
+            lr_add_on=1e-3,
+            lr_prototypes=1e-3,
             weight_decay=0.0,
-            schedule="steps",
-            step_epochs=10,
-            step_factor=0.5,
+            lr_schedule="steps",
+            lr_step_epochs=10,
+            lr_step_factor=0.5,
         )
     )
     first_step: int = 60
@@ -195,17 +195,17 @@ class ProtoTreeConfig:
             )
 
 
-def _small(optimisation: Optimisation, frame: Frame | None = None) -> ProtoTreeConfig:
+def _small(optimization: Optimization, frame: Frame | None = None) -> ProtoTreeConfig:
     """Few dimensions, in which distances are small enough for a node to be undecided, and fast add-ons.
 
     In 256 dimensions everything is far from everything at first, every image turns left at every node, and a few epochs
     do not change that (held-out training images of cub12, frozen resnet18 @ layer3: 8 % in 256 dimensions, 49 % in 8).
     """
     return ProtoTreeConfig(
-        ProtoTreeArchitecture(dim=8, depth=None, cells="normalised"),
-        optimisation=replace(optimisation, add_on_rate=1e-2, prototype_rate=1e-2),
+        ProtoTreeArchitecture(dim=8, depth=None, cells="normalized"),
+        optimization=replace(optimization, lr_add_on=1e-2, lr_prototypes=1e-2),
         pruning=Pruning(None),
-        replacement=TreeReplacement(start=max(1, optimisation.epochs // 2), every=1, unique="patch"),
+        replacement=TreeReplacement(start=max(1, optimization.epochs // 2), every=1, unique="patch"),
         frame=frame,
     )
 
@@ -326,10 +326,10 @@ def stages(config: ProtoTreeConfig) -> "tuple[Stage, ...]":
     from pixpnet.training.stages import schedule_of
     from pixpnet.training.usual import usual_stages
 
-    optim = config.optimisation
+    optim = config.optimization
     terms = [LossTerm("negative_log_likelihood", 1.0, negative_log_likelihood)]
     usual = usual_stages(optim, config.replacement.as_replacement(), terms, step=tree_step)
-    rate = _late_steps(config) if optim.schedule == "steps" else schedule_of(optim)
+    rate = _late_steps(config) if optim.lr_schedule == "steps" else schedule_of(optim)
 
     def with_leaves(stage: "Stage") -> "Stage":
         learns = stage.learns | {_LAST_BLOCK}
@@ -352,11 +352,11 @@ def stages(config: ProtoTreeConfig) -> "tuple[Stage, ...]":
 
 def _late_steps(config: ProtoTreeConfig) -> "Rate":
     """Rates that fall late: first after so many epochs, then again and again."""
-    optim = config.optimisation
+    optim = config.optimization
 
     def factor(time: float) -> float:
-        steps = 1 + int((time - config.first_step) // optim.step_epochs) if time >= config.first_step else 0
-        share: float = optim.step_factor**steps
+        steps = 1 + int((time - config.first_step) // optim.lr_step_epochs) if time >= config.first_step else 0
+        share: float = optim.lr_step_factor**steps
         return share
 
     return factor
@@ -366,14 +366,14 @@ def groups(model: "PixPNet", config: ProtoTreeConfig, extras: "Mapping[str, nn.M
     """The usual ones; the last block, where the backbone has it, apart."""
     from pixpnet.training.groups import group, usual_groups
 
-    optim = config.optimisation
+    optim = config.optimization
     usual = {**usual_groups(model, optim, extras)}
     usual.pop("head")
     block = dict(model.backbone.named_modules()).get(f"network.{config.last_block}") if config.last_block else None
     block_parameters = [] if block is None else list(block.parameters())
     in_block = {id(parameter) for parameter in block_parameters}
     rest = (parameter for parameter in model.backbone.parameters() if id(parameter) not in in_block)
-    usual["backbone"] = group(rest, optim.backbone_rate, optim.weight_decay)
+    usual["backbone"] = group(rest, optim.lr_backbone, optim.weight_decay)
     usual[_LAST_BLOCK] = group(block_parameters, config.last_block_rate, optim.weight_decay)
     return {name: replace(parameters, epsilon=_EPSILON) for name, parameters in usual.items()}
 

@@ -30,7 +30,7 @@ from pixpnet.members.classwise import (
     refuse_without_head_epochs,
 )
 from pixpnet.records import refuse_above
-from pixpnet.settings import Frame, Optimisation, Replacement, not_negative, positive
+from pixpnet.settings import Frame, Optimization, Replacement, not_negative, positive
 
 if TYPE_CHECKING:
     from pixpnet.parts import Parts
@@ -55,7 +55,7 @@ class TesNetArchitecture:
     prototypes_per_class: int = 10
     own_weight: float = 1.0
     other_weight: float = -0.5
-    cells: Literal["plain", "normalised"] = "plain"
+    cells: Literal["plain", "normalized"] = "plain"
     channel_dropout: float = 0.0
 
     def __post_init__(self) -> None:
@@ -97,14 +97,16 @@ class TesNetConfig:
     Attributes:
         architecture: what stands behind the backbone
         losses: what is added to the cross-entropy
-        optimisation: how it learns
+        optimization: how it learns
         replacement: when and how prototypes become training patches
         frame: how a picture becomes a square: crop, stretch or pad; by default what suits the data set
     """
 
     architecture: TesNetArchitecture = field(default_factory=TesNetArchitecture)
     losses: TesNetLosses = field(default_factory=TesNetLosses)
-    optimisation: Optimisation = field(default_factory=lambda: Optimisation(epochs=20, batch_size=80, schedule="steps"))
+    optimization: Optimization = field(
+        default_factory=lambda: Optimization(epochs=20, batch_size=80, lr_schedule="steps")
+    )
     replacement: Replacement = PUBLISHED_REPLACEMENT
     frame: Frame | None = None
 
@@ -112,7 +114,7 @@ class TesNetConfig:
         refuse_without_head_epochs(self.replacement, "20 in TesNet")
 
 
-PRESETS: Mapping[str, TesNetConfig] = presets_with_head(TesNetConfig(), TesNetArchitecture(cells="normalised"))
+PRESETS: Mapping[str, TesNetConfig] = presets_with_head(TesNetConfig(), TesNetArchitecture(cells="normalized"))
 
 
 def parts(architecture: TesNetArchitecture, channels: tuple[int, ...], num_classes: int) -> "Parts":
@@ -154,7 +156,7 @@ def stages(config: TesNetConfig) -> "tuple[Stage, ...]":
         LossTerm("orthonormality", losses.orthonormality, orthonormality),
         LossTerm("subspace_separation", losses.subspace_separation, subspace_separation),
     ]
-    usual = usual_stages(config.optimisation, config.replacement, terms, head_learns=True)
+    usual = usual_stages(config.optimization, config.replacement, terms, head_learns=True)
     in_shape = (keep_in_shape,)
     return tuple(
         # Patches of any length that an earlier stage left are scaled before anything is learnt from them.

@@ -18,8 +18,9 @@ from safetensors.torch import save
 from torch import Tensor
 
 from pixpnet import class_names, zoo
-from pixpnet.config import is_own_code
+from pixpnet.config import is_user_code
 from pixpnet.data import Preprocessing
+from pixpnet.earlier_names import translate
 from pixpnet.family import DEFAULT, UnknownMember, member_named
 from pixpnet.manifest import Manifest
 from pixpnet.model.backbone import Backbone
@@ -107,7 +108,7 @@ def save_model(model: PixPNet, path: Path) -> None:
         temporary.write_bytes(_with_metadata(save(tensors), {_CARD: text, _DIGEST: _digest(text, tensors)}))
 
 
-def load_model(path: Path, own_code: bool = False) -> PixPNet:
+def load_model(path: Path, trust_code: bool = False) -> PixPNet:
     """Reads a model from a run folder or file; see `PixPNet.load`."""
     file = path / MODEL_FILE if path.is_dir() else path
     if not file.is_file():
@@ -132,7 +133,7 @@ def load_model(path: Path, own_code: bool = False) -> PixPNet:
         )
     if path.is_dir():
         _check_listing(path / PROTOTYPES_FILE, card)
-    model = _build(card, file, own_code)
+    model = _build(card, file, trust_code)
     try:
         model.load_state_dict(tensors)
     except RuntimeError as error:
@@ -248,7 +249,10 @@ def _card(values: object) -> Card:
     """
     card = from_plain(Card, values, "card")
     kind = member_named(card.member).architecture
-    return replace(card, architecture=from_plain(kind, card.architecture, "card.architecture"))
+    plain = card.architecture
+    if isinstance(plain, dict):
+        plain = translate(plain, "architecture").values
+    return replace(card, architecture=from_plain(kind, plain, "card.architecture"))
 
 
 def _refuse_more_than_the_file_holds(card: Card, shapes: Mapping[str, tuple[int, ...]], file: Path) -> None:
@@ -298,11 +302,11 @@ def _check_owners(model: PixPNet, file: Path) -> None:
             raise ModelFileError(f"the card in {file} is damaged: its origins are not those of its prototypes")
 
 
-def _build(card: Card, file: Path, own_code: bool) -> PixPNet:
-    if is_own_code(card.backbone) and not own_code:
+def _build(card: Card, file: Path, trust_code: bool) -> PixPNet:
+    if is_user_code(card.backbone) and not trust_code:
         raise ModelFileError(
             f"the backbone of {file} is code of its own, {card.backbone!r}, which loading would import and call: "
-            "if you trust the file, allow it (own_code=True, --own_code)"
+            "if you trust the file, allow it (trust_code=True, --own_code)"
         )
     size = card.preprocessing.size
     try:

@@ -308,12 +308,12 @@ class PixPNet(nn.Module):
         save_model(self, path)
 
     @classmethod
-    def load(cls, path: Path | str, own_code: bool = False) -> "PixPNet":
+    def load(cls, path: Path | str, trust_code: bool = False) -> "PixPNet":
         """A trained model, ready to answer: in eval mode, with its preprocessing, class names and origins.
 
         Args:
             path: a run folder, or its ``model.safetensors``.
-            own_code: the backbone may be a person's own (``module.path:callable``), which is imported and called.
+            trust_code: the backbone may be a person's own (``module.path:callable``), which is imported and called.
                 Only say so for files that you trust.
 
         Raises:
@@ -325,7 +325,7 @@ class PixPNet(nn.Module):
         """
         from pixpnet.model.file import load_model
 
-        return load_model(Path(path), own_code)
+        return load_model(Path(path), trust_code)
 
 
 def _named(part: str, grid: int) -> str:

@@ -1,6 +1,6 @@
 """What networks of the family are made of: comparison, ownership, decision, loss terms. Each answers for itself."""
 
-from pixpnet.parts.add_on import NormalisedCells, build_add_on, with_prepared_cells
+from pixpnet.parts.add_on import NormalizedCells, build_add_on, with_prepared_cells
 from pixpnet.parts.assembly import Parts
 from pixpnet.parts.binary_tree import BinaryTree, Turn
 from pixpnet.parts.comparison import Comparison, GridMatches
@@ -42,7 +42,7 @@ __all__ = [
     "Nearest",
     "Negated",
     "NoReasons",
-    "NormalisedCells",
+    "NormalizedCells",
     "OneClassEach",
     "Original",
     "OwnClass",

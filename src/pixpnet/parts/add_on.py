@@ -11,14 +11,14 @@ from torch import Tensor, nn
 _SMALLEST_VARIANCE = 1e-5
 
 
-class NormalisedCells(nn.Module):
+class NormalizedCells(nn.Module):
     """Shifts and scales the channels of each cell to mean 0 and variance 1, by that cell alone.
 
     What a cell shows is then in the *pattern* of its channels, and no longer in how strongly the backbone answered,
     which differs two- to threefold between the cells of one photograph. A cell still sees what it saw.
 
     >>> cells = torch.arange(48.0).reshape(1, 8, 2, 3)
-    >>> torch.allclose(NormalisedCells()(cells), NormalisedCells()(100 * cells + 1), atol=1e-3)
+    >>> torch.allclose(NormalizedCells()(cells), NormalizedCells()(100 * cells + 1), atol=1e-3)
     True
     """
 
@@ -34,7 +34,7 @@ def build_add_on(
     channels: int,
     dim: int,
     last: Literal["xavier", "kaiming"] = "xavier",
-    cells: Literal["plain", "normalised"] = "plain",
+    cells: Literal["plain", "normalized"] = "plain",
     channel_dropout: float = 0.0,
 ) -> nn.Sequential:
     """1x1 convolution, ReLU, 1x1 convolution, sigmoid; it sees what the cell under it sees and nothing else.
@@ -48,8 +48,8 @@ def build_add_on(
 
     >>> [type(layer).__name__ for layer in build_add_on(8, 4)]
     ['Conv2d', 'ReLU', 'Conv2d', 'Sigmoid']
-    >>> [type(layer).__name__ for layer in build_add_on(8, 4, cells="normalised")]
-    ['NormalisedCells', 'Conv2d', 'ReLU', 'Conv2d', 'Sigmoid']
+    >>> [type(layer).__name__ for layer in build_add_on(8, 4, cells="normalized")]
+    ['NormalizedCells', 'Conv2d', 'ReLU', 'Conv2d', 'Sigmoid']
     """
     first = nn.Conv2d(channels, dim, kernel_size=1)
     second = nn.Conv2d(dim, dim, kernel_size=1)
@@ -67,13 +67,13 @@ def build_add_on(
 
 
 def with_prepared_cells(
-    layers: nn.Sequential, cells: Literal["plain", "normalised"], channel_dropout: float
+    layers: nn.Sequential, cells: Literal["plain", "normalized"], channel_dropout: float
 ) -> nn.Sequential:
     """An add-on that normalises cells, and leaves out channels while learning, before anything else."""
     # Beside the numbers, so that weights have the same names in files of all kinds.
     before: list[tuple[str, nn.Module]] = []
-    if cells == "normalised":
-        before.append(("normalised", NormalisedCells()))
+    if cells == "normalized":
+        before.append(("normalized", NormalizedCells()))
     if channel_dropout:
         before.append(("dropout", nn.Dropout2d(channel_dropout)))
     return nn.Sequential(OrderedDict([*before, *layers.named_children()])) if before else layers

@@ -22,7 +22,7 @@ CONVERSION_FILE = "conversion.json"
 _BATCH = 32
 
 
-def convert(source: Path, name: str, out: Path, test: bool = False, own_code: bool = False) -> Metrics:
+def convert(source: Path, name: str, out: Path, test: bool = False, trust_code: bool = False) -> Metrics:
     """Turns a finished run's model into another one, evaluates that, and keeps it in a run folder of its own.
 
     The new folder opens like any other: its configuration and log are those of the training that it comes from, and
@@ -33,7 +33,7 @@ def convert(source: Path, name: str, out: Path, test: bool = False, own_code: bo
         name: of one of the member's conversions.
         out: a new folder.
         test: open the test split for the new model, which is recorded.
-        own_code: the backbone may be code that the run names, which is imported and called.
+        trust_code: the backbone may be code that the run names, which is imported and called.
 
     Raises:
         RunError: if the run is not finished, the folder is in use, or the member has no such conversion.
@@ -47,7 +47,7 @@ def convert(source: Path, name: str, out: Path, test: bool = False, own_code: bo
     if not run.finished:
         raise RunError(f"{source} is not finished: pixpnet train --resume {source}")
     Run.refuse_if_used(out)
-    model = PixPNet.load(source, own_code=own_code)
+    model = PixPNet.load(source, trust_code=trust_code)
     before = before_replacement(run, model)
     for network in (model, before):
         conversions[name].convert(network.eval())

@@ -53,7 +53,7 @@ def finish(fitting: Fitting, config: RunConfig, data: DataSet, device: torch.dev
     """Takes the kept model from its file, as anyone else will, and judges that."""
     run, material, watcher = fitting.run, fitting.material, fitting.watcher
     # Own code was allowed for the name in the configuration, and for no other.
-    model = PixPNet.load(run.path, own_code=backbone_in(run.path) == config.backbone)
+    model = PixPNet.load(run.path, trust_code=backbone_in(run.path) == config.backbone)
     chosen = [line for line in fitting.lines if line.best][-1]
     write_crops(model, data, run.crops, partial(watcher.busy, "pictures of prototypes"))
 
@@ -70,7 +70,7 @@ def finish(fitting: Fitting, config: RunConfig, data: DataSet, device: torch.dev
         return evaluate_both(model.to(device), before.to(device), kept, device, telling, model.behind_stem)
 
     opening = (
-        f"final evaluation of the model of epoch {chosen.epoch}" if config.judge_on_test and len(data.test) else ""
+        f"final evaluation of the model of epoch {chosen.epoch}" if config.evaluate_on_test and len(data.test) else ""
     )
     return evaluated(run, model, data, judged, opening, chosen.epoch, len(fitting.lines))
 

@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from torchmetrics import MeanMetric
 
-from pixpnet.config import is_own_code
+from pixpnet.config import is_user_code
 from pixpnet.data import Entry
+from pixpnet.earlier_names import translate
 from pixpnet.family import Member
 from pixpnet.manifest import digest_of
 from pixpnet.model import BehindStem, Origin, PixPNet
@@ -231,7 +232,7 @@ class Fitting(pl.LightningModule):
             self.watcher.stepped(self.current_epoch, self._seen.loss, self._seen.accuracy)
 
     def _diverged(self, what: str) -> TrainingDiverged:
-        allowed = "--trust-code " if is_own_code(self.model.backbone_name) else ""
+        allowed = "--trust-code " if is_user_code(self.model.backbone_name) else ""
         return TrainingDiverged(
             f"the {what}: begin anew with lower rates or more precision, such as pixpnet train --config "
             f"{self.run.path / 'config.yaml'} {allowed}--lr-add-on 1e-3 --out NEW (going on would end "
@@ -352,7 +353,8 @@ class Fitting(pl.LightningModule):
                 "begin the run anew"
             )
         # What was pruned at the end of a stage is smaller than what the run began with.
-        if (plain := state.get("architecture", to_plain(self.model.architecture))) != to_plain(self.model.architecture):
+        now = to_plain(self.model.architecture)
+        if (plain := translate(state.get("architecture", now), "architecture").values) != now:
             self.model.rebuild(from_plain(type(self.model.architecture), plain, "architecture"))
         self.lines = [log_line(line) for line in state["lines"]]
         _rename_former_extras(checkpoint["state_dict"])

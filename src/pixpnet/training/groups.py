@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from pixpnet.model import PixPNet
-from pixpnet.settings import Optimisation
+from pixpnet.settings import Optimization
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,14 @@ def group(parameters: Iterable[nn.Parameter], rate: float, weight_decay: float) 
     return Group(tuple(each for each in parameters if each.requires_grad), rate, weight_decay)
 
 
-def usual_groups(model: PixPNet, optim: Optimisation, extras: Mapping[str, nn.Module]) -> dict[str, Group]:
+def usual_groups(model: PixPNet, optim: Optimization, extras: Mapping[str, nn.Module]) -> dict[str, Group]:
     """Backbone, add-on, prototypes and head; every extra that learns is a group of its own, at the add-on's rate."""
     return {
-        "backbone": group(model.backbone.parameters(), optim.backbone_rate, optim.weight_decay),
+        "backbone": group(model.backbone.parameters(), optim.lr_backbone, optim.weight_decay),
         "add_on": group(
-            (each for grid in model.grids for each in grid.add_on.parameters()), optim.add_on_rate, optim.weight_decay
+            (each for grid in model.grids for each in grid.add_on.parameters()), optim.lr_add_on, optim.weight_decay
         ),
-        "prototypes": group((grid.comparison.prototypes for grid in model.grids), optim.prototype_rate, 0.0),
-        "head": group(model.head.parameters(), optim.head_rate, optim.weight_decay),
-        **{name: group(extra.parameters(), optim.add_on_rate, optim.weight_decay) for name, extra in extras.items()},
+        "prototypes": group((grid.comparison.prototypes for grid in model.grids), optim.lr_prototypes, 0.0),
+        "head": group(model.head.parameters(), optim.lr_head, optim.weight_decay),
+        **{name: group(extra.parameters(), optim.lr_add_on, optim.weight_decay) for name, extra in extras.items()},
     }

@@ -36,7 +36,7 @@ def prepare(config: RunConfig, data: DataSet, out: Path, watcher: Watcher) -> Fi
         RunError: if there are too few images, or what is wanted cannot fit into memory.
     """
     preprocessing = preprocessing_of(config, data)
-    how = config.optimisation
+    how = config.optimization
     augmentation = data.augmentation if how.views is None else replace(data.augmentation, factor=how.views)
     if preprocessing.frame != data.preprocessing.frame and preprocessing.frame != "crop":
         augmentation = replace(augmentation, max_zoom=_ZOOM)
@@ -70,8 +70,8 @@ def prepare(config: RunConfig, data: DataSet, out: Path, watcher: Watcher) -> Fi
         model(torch.zeros(1, 3, preprocessing.size, preprocessing.size))  # says now if prototypes do not fit
     # One cache for training, validation and replacement (one for each worker, where there are any), and none of the
     # masks, which nobody reads here.
-    reader = CachedReader(WithoutMasks(data.reader), _CACHE_BYTES // max(1, config.workers))
-    loading = Loading(how.batch_size, config.workers, cache_bytes=0)
+    reader = CachedReader(WithoutMasks(data.reader), _CACHE_BYTES // max(1, config.num_workers))
+    loading = Loading(how.batch_size, config.num_workers, cache_bytes=0)
     features = None
     if how.frozen:
         features = Features(backbone, preprocessing, augmentation, reader, repr(data.reader))
@@ -88,7 +88,7 @@ def preprocessing_of(config: RunConfig, data: DataSet) -> Preprocessing:
 
 def freeze(backbone: Backbone, config: RunConfig, size: int) -> None:
     """Keeps what a configuration wants frozen from learning."""
-    frozen = config.optimisation.frozen
+    frozen = config.optimization.frozen
     if frozen == "all_but_last":
         frozen = zoo.stage_before(config.backbone, config.at)
     backbone.freeze(frozen, (size, size))
@@ -121,8 +121,8 @@ def _refuse_more_than_memory(config: RunConfig, data: DataSet, size: int) -> Non
         # One grid with one channel: what decides are prototypes and the head.
         parts = member.parts(config.settings.architecture, (1,), len(data.class_names))
     numbers = sum(each.numel() for part in (*parts.comparisons, parts.decision) for each in part.parameters())
-    views = len(data.train) * (config.optimisation.views or data.augmentation.factor)
-    batch = min(config.optimisation.batch_size, views) * 3 * size * size
+    views = len(data.train) * (config.optimization.views or data.augmentation.factor)
+    batch = min(config.optimization.batch_size, views) * 3 * size * size
     needed = {
         # Their gradients, and the two means that Adam keeps.
         "the prototypes": (4 * numbers, _size_options(config)),

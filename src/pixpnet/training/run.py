@@ -182,17 +182,17 @@ class Run:
         """What decided the run."""
         return read_config(self.path / "config.yaml")
 
-    def model(self, own_code: bool = False) -> PixPNet:
+    def model(self, trust_code: bool = False) -> PixPNet:
         """The model that the run keeps, in eval mode.
 
         Args:
-            own_code: a backbone that is code of its own (``module.path:callable``) may be imported and called; only say
-                so for runs that you trust.
+            trust_code: import and call a backbone that is the user's code (``module.path:callable``); only for runs
+                that you trust.
 
         Raises:
             ModelFileError, ManifestError: if there is none, or it is damaged or another run's.
         """
-        return PixPNet.load(self.path, own_code=own_code)
+        return PixPNet.load(self.path, trust_code=trust_code)
 
     def data(self, progress: Progress | None = None, moved_to: str | None = None) -> DataSet:
         """The data set that the run was trained on, with its images in the splits that they were in.

@@ -9,7 +9,7 @@ from math import cos, exp, pi
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
 
 from pixpnet.parts.losses import LossTerm, Step
-from pixpnet.settings import Optimisation
+from pixpnet.settings import Optimization
 from pixpnet.training.features import AnyBatch
 
 if TYPE_CHECKING:
@@ -120,26 +120,26 @@ def constant(time: float) -> float:
     return 1.0
 
 
-def schedule_of(optim: Optimisation) -> Rate:
+def schedule_of(optim: Optimization) -> Rate:
     """The schedule of learning rates that a configuration names.
 
-    >>> schedule_of(Optimisation(schedule="steps", warm_up_epochs=1, step_epochs=2))(5.0)
+    >>> schedule_of(Optimization(lr_schedule="steps", warm_up_epochs=1, lr_step_epochs=2))(5.0)
     0.010000000000000002
     """
-    return {"constant": constant, "steps": _steps(optim), "warm_cosine": _warm_cosine(optim)}[optim.schedule]
+    return {"constant": constant, "steps": _steps(optim), "warm_cosine": _warm_cosine(optim)}[optim.lr_schedule]
 
 
-def _steps(optim: Optimisation) -> Rate:
+def _steps(optim: Optimization) -> Rate:
     def factor(time: float) -> float:
-        steps: float = optim.step_factor ** int(max(0.0, time - optim.warm_up_epochs) // optim.step_epochs)
+        steps: float = optim.lr_step_factor ** int(max(0.0, time - optim.warm_up_epochs) // optim.lr_step_epochs)
         return steps
 
     return factor
 
 
-def _warm_cosine(optim: Optimisation) -> Rate:
+def _warm_cosine(optim: Optimization) -> Rate:
     def factor(time: float) -> float:
-        rising = 1 - exp(-(time + 1) / optim.rise)
+        rising = 1 - exp(-(time + 1) / optim.lr_rise)
         return rising * (1 + cos(pi * min(1.0, time / optim.epochs))) / 2
 
     return factor

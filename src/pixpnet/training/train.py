@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytorch_lightning as pl
 
-from pixpnet.config import RunConfig, is_own_code
+from pixpnet.config import RunConfig, is_user_code
 from pixpnet.data import DataSet
 from pixpnet.data.scan import Progress
 from pixpnet.training.finishing import Metrics, finish
@@ -21,7 +21,7 @@ def train(
     out: Path,
     watcher: Watcher | None = None,
     progress: Progress | None = None,
-    own_code: bool = False,
+    trust_code: bool = False,
 ) -> Metrics | None:
     """Trains a network and judges it, with everything on record in a run folder.
 
@@ -30,7 +30,7 @@ def train(
         out: a new folder for the run.
         watcher: told what happens.
         progress: told how many images have been looked at while the data set is opened.
-        own_code: a backbone that is a person's own code (``module.path:callable``) is imported and called even though
+        trust_code: a backbone that is a person's own code (``module.path:callable``) is imported and called even though
             a file names it (`RunConfig.read_from`). A configuration that the caller made names what the caller wants,
             and needs no permission.
 
@@ -45,7 +45,7 @@ def train(
             what the NaN probe sees. Nothing has been written then.
         TrainingDiverged: if the loss is no number any more.
     """
-    _refuse_code(config, own_code)
+    _refuse_code(config, trust_code)
     if leads():
         Run.refuse_if_used(out)  # before any work is done
     return train_on(open_run_data(config, progress), config, out, watcher)
@@ -63,7 +63,7 @@ def train_on(data: DataSet, config: RunConfig, out: Path, watcher: Watcher | Non
 
 
 def resume(
-    out: Path, watcher: Watcher | None = None, progress: Progress | None = None, own_code: bool = False
+    out: Path, watcher: Watcher | None = None, progress: Progress | None = None, trust_code: bool = False
 ) -> Metrics | None:
     """Goes on with a run that was interrupted, from the end of its last whole epoch.
 
@@ -73,7 +73,7 @@ def resume(
         out: the folder of the run.
         watcher: told what happens.
         progress: told how many images have been looked at while the data set is opened.
-        own_code: the backbone may be a person's own (``module.path:callable``), which is imported and called. Only
+        trust_code: the backbone may be a person's own (``module.path:callable``), which is imported and called. Only
             say so for runs that you trust.
 
     Raises:
@@ -82,7 +82,7 @@ def resume(
     """
     run = Run(out)
     config = run.config
-    _refuse_code(config, own_code)
+    _refuse_code(config, trust_code)
     run.check_for_resuming()
     if run.finished:
         raise RunError(f"{out} is finished: pixpnet evaluate {out}, or train anew with another --out")
@@ -94,12 +94,12 @@ def resume(
     return _carry_out(fitting, trainer, config, data)
 
 
-def _refuse_code(config: RunConfig, own_code: bool) -> None:
+def _refuse_code(config: RunConfig, trust_code: bool) -> None:
     """Code is called where the caller named it, or allowed what a file names; before anything is imported."""
-    if is_own_code(config.backbone) and config.read_from is not None and not own_code:
+    if is_user_code(config.backbone) and config.read_from is not None and not trust_code:
         raise RunError(
             f"{config.read_from} names code as its backbone, {config.backbone!r}, which would be imported and called: "
-            "if you trust it, allow it (--trust-code, own_code=True)"
+            "if you trust it, allow it (--trust-code, trust_code=True)"
         )
 
 

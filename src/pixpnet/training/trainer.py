@@ -43,14 +43,14 @@ def make_trainer(options: TrainerOptions, out: Path, fitting: Fitting) -> pl.Tra
     Raises:
         RunError: if this machine cannot do what the options ask for.
     """
-    here = torch.cuda.device_count() > 1 if options.devices == "auto" else options.devices != "1"
+    here = torch.cuda.device_count() > 1 if options.num_devices == "auto" else options.num_devices != "1"
     several = here or options.num_nodes > 1
     # In some stages some parts have no gradient, which DDP must be told.
     wanted = "ddp" if several and options.strategy == "auto" else options.strategy
     strategy = "ddp_find_unused_parameters_true" if wanted == "ddp" else wanted
-    devices = int(options.devices) if options.devices.lstrip("-").isdigit() else options.devices
+    devices = int(options.num_devices) if options.num_devices.lstrip("-").isdigit() else options.num_devices
     cores = max(_FEW_CORES, os.cpu_count() or 1)
-    if isinstance(devices, int) and devices > cores and (options.accelerator == "cpu" or not _has_accelerator()):
+    if isinstance(devices, int) and devices > cores and (options.device == "cpu" or not _has_accelerator()):
         raise RunError(
             f"--num-devices {devices}: so many processes on a machine with {cores} cores: choose at most {cores}"
         )
@@ -62,7 +62,7 @@ def make_trainer(options: TrainerOptions, out: Path, fitting: Fitting) -> pl.Tra
     try:
         with _quiet():
             return pl.Trainer(
-                accelerator=options.accelerator,
+                accelerator=options.device,
                 devices=devices,
                 num_nodes=options.num_nodes,
                 strategy=strategy,
@@ -79,7 +79,7 @@ def make_trainer(options: TrainerOptions, out: Path, fitting: Fitting) -> pl.Tra
             )
     except (MisconfigurationException, TypeError, ValueError, RuntimeError) as error:
         raise RunError(
-            f"this machine cannot do --device {options.accelerator} --num-devices {options.devices} "
+            f"this machine cannot do --device {options.device} --num-devices {options.num_devices} "
             f"--precision {options.precision}: {error}"
         ) from error
 
@@ -127,7 +127,7 @@ def fit(trainer: pl.Trainer, fitting: Fitting) -> None:
         with _quiet():
             trainer.fit(fitting, ckpt_path=str(checkpoint) if checkpoint.exists() else None, weights_only=True)
     except SystemExit as end:
-        if (raised := zoo.raised_by_own_code(end)) is not None:
+        if (raised := zoo.raised_by_user_code(end)) is not None:
             raise raised from end
         # Lightning's answer to Ctrl-C.
         raise KeyboardInterrupt from end

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from pixpnet.parts.losses import LossTerm, cross_entropy
-from pixpnet.settings import Optimisation, Replacement
+from pixpnet.settings import Optimization, Replacement
 from pixpnet.training.actions import Replace
 from pixpnet.training.stages import Stage, StepOf, constant, schedule_of
 from pixpnet.training.steps import POOLED, plain_step, pretraining_step
@@ -12,7 +12,7 @@ CROSS_ENTROPY = LossTerm("cross_entropy", 1.0, cross_entropy)
 
 
 def usual_stages(
-    optim: Optimisation,
+    optim: Optimization,
     replacement: Replacement,
     losses: Sequence[LossTerm],
     head_learns: bool = False,

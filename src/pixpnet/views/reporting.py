@@ -64,7 +64,7 @@ def report(
     examples: int = 4,
     seed: int = 0,
     device: torch.device | str = "cpu",
-    own_code: bool = False,
+    trust_code: bool = False,
     moved_to: str | None = None,
     watching: Watching | None = None,
 ) -> ReportPage:
@@ -80,7 +80,7 @@ def report(
         examples: right answers to explain, and wrong ones.
         seed: of the drawing.
         device: where to compute.
-        own_code: whether a backbone that is code of its own may be called.
+        trust_code: whether a backbone that is code of its own may be called.
         moved_to: where the run's data set is now (`folder:PATH`), if it is not where it was.
         watching: told what is being done, how much of it is done, of how much.
 
@@ -93,7 +93,7 @@ def report(
     """
     found, told = Run(Path(run)), watching or _nobody
     metrics = from_plain(Metrics, found.read_metrics(), str(found.path / "metrics.json"))
-    model = found.model(own_code).to(device)
+    model = found.model(trust_code).to(device)
     converted = conversion_note(found)
     notes: list[str] = [] if converted is None else [converted]
     missing: str | None = None

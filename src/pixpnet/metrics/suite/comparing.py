@@ -92,4 +92,4 @@ def spread(values: Sequence[float | None]) -> Spread | None:
 
 def _without_seed(config: RunConfig) -> RunConfig:
     """What decides a run but for chance: neither the machine nor the number of workers does."""
-    return replace(config, seed=0, workers=0, trainer=TrainerOptions(precision=config.trainer.precision))
+    return replace(config, seed=0, num_workers=0, trainer=TrainerOptions(precision=config.trainer.precision))

@@ -95,7 +95,7 @@ def measure(
     *,
     out: Path | None = None,
     device: torch.device | str = "cpu",
-    own_code: bool = False,
+    trust_code: bool = False,
     moved_to: str | None = None,
     watching: Watching | None = None,
 ) -> MeasuredFolder:
@@ -106,7 +106,7 @@ def measure(
         settings: what to measure.
         out: where results are kept; `measure` in the run's folder by default.
         device: where to compute.
-        own_code: the backbone may be a person's own, which is imported and called; only for runs that you trust.
+        trust_code: the backbone may be a person's own, which is imported and called; only for runs that you trust.
         moved_to: where the run's data set is now (`folder:PATH`), if it is not where it was.
         watching: told what is being done, how much of it is done, of how much.
 
@@ -117,7 +117,7 @@ def measure(
     found, watching = Run(Path(run)), watching or _nobody
     if not found.finished:
         raise ValueError(f"{run} is not finished, so its model is not fixed: pixpnet train --resume {run}")
-    model = found.model(own_code).to(device)
+    model = found.model(trust_code).to(device)
     data = found.data(partial(watching, "looking at the images"), moved_to)
     entries = _entries(found, data, settings)
     folder = found.path / "measure" if out is None else out

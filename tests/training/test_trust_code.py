@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from pixpnet.cli import main
 from pixpnet.manifest import Manifest, ManifestError
 from pixpnet.model import ModelFileError
-from pixpnet.settings import Optimisation
+from pixpnet.settings import Optimization
 from pixpnet.training import RunError, open_run_data, resume
 from pixpnet.training.run import Run
 from tests.training.material import small_config
@@ -29,7 +29,7 @@ def build():
 
 
 @pytest.fixture
-def own_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def trust_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with two modules that leave a file beside them when they are imported."""
     folder = tmp_path / "code"
     folder.mkdir()
@@ -47,42 +47,42 @@ def imported(folder: Path) -> set[str]:
 
 
 def test_resuming_imports_code_that_a_run_names_only_if_that_is_allowed_and_no_other(
-    pictures: Path, own_code: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    pictures: Path, trust_code: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    how = Optimisation(epochs=1, warm_up_epochs=0, batch_size=8, views=1)
-    config = small_config(pictures, backbone="backbone_of_ones_own:build", weights="none", optimisation=how)
+    how = Optimization(epochs=1, warm_up_epochs=0, batch_size=8, views=1)
+    config = small_config(pictures, backbone="backbone_of_ones_own:build", weights="none", optimization=how)
     run = Run.create(tmp_path / "run", config, open_run_data(config).listed)
-    with pytest.raises(RunError, match=r"config\.yaml names code.*backbone_of_ones_own:build.*own_code=True"):
+    with pytest.raises(RunError, match=r"config\.yaml names code.*backbone_of_ones_own:build.*trust_code=True"):
         resume(run.path)
     assert main(["train", "--resume", str(run.path)]) == 1
     assert "--trust-code" in capsys.readouterr().err
-    assert imported(own_code) == set()
+    assert imported(trust_code) == set()
     assert main(["train", "--resume", str(run.path), "--trust-code"]) == 0
-    assert imported(own_code) == {"backbone_of_ones_own"}
+    assert imported(trust_code) == {"backbone_of_ones_own"}
 
     # The model file beside it names other code: that was not allowed.
     (run.path / "metrics.json").unlink()
     model = run.path / "model.safetensors"
     rename_backbone(model, "backbone_of_another:build")
     with pytest.raises(ManifestError, match=r"model\.safetensors does not belong"):
-        resume(run.path, own_code=True)
+        resume(run.path, trust_code=True)
     Manifest(run.path).settle(pictures=False)  # as if it did
     with pytest.raises(ModelFileError, match=r"backbone_of_another:build.*if you trust the file"):
-        resume(run.path, own_code=True)
-    assert imported(own_code) == {"backbone_of_ones_own"}
+        resume(run.path, trust_code=True)
+    assert imported(trust_code) == {"backbone_of_ones_own"}
     assert not run.finished
     rename_backbone(model, "backbone_of_ones_own:build")
     Manifest(run.path).settle(pictures=False)
-    assert resume(run.path, own_code=True) is not None
+    assert resume(run.path, trust_code=True) is not None
 
 
-def test_a_model_file_with_code_in_a_run_without_is_not_called(unfinished: Path, own_code: Path) -> None:
+def test_a_model_file_with_code_in_a_run_without_is_not_called(unfinished: Path, trust_code: Path) -> None:
     rename_backbone(unfinished / "model.safetensors", "backbone_of_another:build")
     Manifest(unfinished).settle(pictures=False)
     for allowed in (False, True):
         with pytest.raises(ModelFileError, match="backbone_of_another:build"):
-            resume(unfinished, own_code=allowed)
-    assert imported(own_code) == set()
+            resume(unfinished, trust_code=allowed)
+    assert imported(trust_code) == set()
 
 
 def rename_backbone(file: Path, name: str) -> None:

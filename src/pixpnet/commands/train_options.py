@@ -11,7 +11,7 @@ A preset that comes behind a file stands above the settings of the file, and lea
 import sys
 from argparse import SUPPRESS
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, field, is_dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn, get_type_hints
@@ -274,12 +274,14 @@ class _File:
         text: what is in it.
         values: the same, loaded.
         gives_way: whether a preset comes behind it, and takes the place of its settings.
+        renamed: names of earlier versions in it, to today's, which text and values have.
     """
 
     name: str
     text: str
     values: Any
     gives_way: bool
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def member(self) -> str | None:
@@ -293,10 +295,8 @@ def _read_file(name: str, gives_way: bool) -> _File:
         text = read_yaml_text(Path(name))
         values = load_yaml(text)
         if isinstance(values, dict) and (translation := translate(values)).renamed:
-            pairs = ", ".join(f"{old} is now {new}" for old, new in translation.renamed.items())
-            sys.stderr.write(f"{name} has names of an earlier version: {pairs}\n")
-            values = translation.values
-            text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
+            text = yaml.safe_dump(translation.values, sort_keys=False, allow_unicode=True)
+            return _File(name, text, translation.values, gives_way, translation.renamed)
         return _File(name, text, values, gives_way)
     except FileNotFoundError:
         _refuse(f"there is no configuration file {name}; settings under a name are presets: --preset NAME", 2)
@@ -351,6 +351,9 @@ def _checked_text(file: _File, member: Member) -> str:
     except ValueError as error:
         unsaid = file.member is None and member.name != DEFAULT
         _refuse(f"{error} (a file that names no member configures {DEFAULT})" if unsaid else str(error), 1)
+    if file.renamed:
+        pairs = ", ".join(f"{old} is now {new}" for old, new in file.renamed.items())
+        sys.stderr.write(f"{file.name} has names of an earlier version: {pairs}\n")
     return text
 
 

@@ -48,14 +48,14 @@ def _five_ellipses(index: int) -> np.ndarray:
     image = Image.new("RGB", (384, 384), (150, 190, 220))
     pen = ImageDraw.Draw(image)
     shift = index % 20
-    for box, colour in (
+    for box, color in (
         ((90, 150, 290, 290), (120, 100, 80)),
         ((220, 90, 320, 190), (120, 100, 80)),
         ((100, 170, 230, 250), (90, 70, 60)),
         ((280, 120, 296, 136), (20, 20, 20)),
         ((310, 130, 360, 150), (230, 160, 60)),
     ):
-        pen.ellipse([value + shift for value in box], fill=colour)
+        pen.ellipse([value + shift for value in box], fill=color)
     return np.asarray(image.reduce(4))
 
 

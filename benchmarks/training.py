@@ -54,7 +54,7 @@ def prototypes(classes: int, size: int, how: Architecture) -> PixPNet:
 def stepper(model: nn.Module, batch: int, size: int, classes: int) -> Callable[[], None]:
     """A function that does one whole training step."""
     images, labels = torch.randn(batch, 3, size, size), torch.arange(batch) % classes
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-4, weight_decay=1e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, weight_decay=1e-3)
     model.train()
 
     def step() -> None:
@@ -64,9 +64,9 @@ def stepper(model: nn.Module, batch: int, size: int, classes: int) -> Callable[[
             loss = loss_of(Step(output.logits, labels, model.parts, output.matches, embeddings), LOSSES).total
         else:
             loss = nn.functional.cross_entropy(model(images).logits, labels)
-        optimiser.zero_grad(set_to_none=True)
+        optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        optimiser.step()
+        optimizer.step()
 
     return step
 

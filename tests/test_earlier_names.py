@@ -39,7 +39,7 @@ def test_a_configuration_in_earlier_names_is_read_as_the_same(member: str) -> No
         assert translate(plain_config(config)).renamed == {}
 
 
-def test_a_run_and_a_model_with_normalised_cells_open_with_normalized_ones(tmp_path: Path) -> None:
+def test_a_run_and_a_model_with_normalized_cells_open_with_normalized_ones(tmp_path: Path) -> None:
     run = Path(shutil.copytree(EARLIER / "windows", tmp_path / "run"))
     assert "cells: normalised" in (run / "config.yaml").read_text()
     assert read_config(run / "config.yaml").settings.architecture.cells == "normalized"

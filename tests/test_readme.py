@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pixpnet as px
-from pixpnet.metrics.auditing.localisation import THRESHOLD
+from pixpnet.metrics.auditing.localization import THRESHOLD
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 

@@ -33,15 +33,6 @@ VALUES: Mapping[str, Mapping[str, str]] = {
     "architecture.cells": {"normalised": "normalized"},
     "architecture.start": {"centred": "centered"},
 }
-# Recipe: the words of the command line that mean the same today.
-RECIPES: Mapping[str, tuple[str, ...]] = {
-    "laptop": ("--preset", "laptop"),
-    "scratch": ("--preset", "scratch"),
-    "pixpnet": ("--preset", "paper"),
-    "protopnet": ("--member", "protopnet", "--preset", "paper"),
-    "frozen": ("--preset", "frozen"),
-    "tail": ("--preset", "tail"),
-}
 
 
 @dataclass(frozen=True)
@@ -69,7 +60,7 @@ def translate(values: Mapping[Any, Any], group: str = "") -> Translation:
 
     >>> translate({"optimisation": {"epochs": 3, "head_rate": 0.1}}).values
     {'optimization': {'epochs': 3, 'lr_head': 0.1}}
-    >>> translate({"architecture": {"cells": "normalised"}}).renamed
+    >>> translate({"architecture": {"cells": "normalized"}}).renamed
     {'architecture.cells: normalised': 'architecture.cells: normalized'}
     """
     today: dict[Any, Any] = {}

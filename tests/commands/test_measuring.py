@@ -85,7 +85,7 @@ def test_a_data_set_that_is_not_at_hand_is_exit_code_4(run: Path, capsys: pytest
     said = capsys.readouterr()
     record = json.loads(said.out)
     assert record["verdict"] == "not checked"
-    assert record["verdicts"]["localisation"] == "not checked"  # which cells win is seen on images
+    assert record["verdicts"]["localization"] == "not checked"  # which cells win is seen on images
     assert (record["row"]["D1"], record["row"]["D2"], record["row"]["D3"]) == ("?", "?", "✓")
     assert "not at hand" in said.err
 

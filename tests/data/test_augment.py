@@ -197,12 +197,12 @@ def test_one_resampling_keeps_more_detail_than_many(cub12: Path) -> None:
 
     data = open_data(f"cub:{cub12}")
     plain = dataclasses.replace(data.preprocessing, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
-    centred = dataclasses.replace(NOTHING, crop=(0.5, 0.5))
+    centered = dataclasses.replace(NOTHING, crop=(0.5, 0.5))
     errors = []
     for entry in data.train[::60]:
         sample = data.reader(entry)
-        ours = augment(sample, centred, plain, AUGMENTATION)
-        theirs = step_by_step(sample, centred, plain, AUGMENTATION)
+        ours = augment(sample, centered, plain, AUGMENTATION)
+        theirs = step_by_step(sample, centered, plain, AUGMENTATION)
         corners = ours.to_source.numpy() @ np.array([[0, 0, 1], [224, 224, 1]]).T
         image = Image.fromarray(sample.image.permute(1, 2, 0).numpy())
         ideal = np.asarray(image.resize((224, 224), Image.Resampling.LANCZOS, box=(*corners[:2, 0], *corners[:2, 1])))
@@ -228,14 +228,14 @@ def test_the_resized_image_has_torchvisions_size(height: int, width: int) -> Non
 
 @settings(deadline=None, max_examples=30)
 @given(sizes, st.integers(0, 100))
-def test_test_time_is_resize_centre_crop_resize(size: tuple[int, int], seed: int) -> None:
+def test_test_time_is_resize_center_crop_resize(size: tuple[int, int], seed: int) -> None:
     sample = smooth(size, seed)
     expected = v2.Compose([v2.Resize(170), v2.CenterCrop(128), v2.Resize(96)])(sample.image) / 255
     difference = (preprocess(sample, SMALL).image - expected).abs()
     assert difference.mean() < 0.01
 
 
-def test_an_image_that_fits_is_only_normalised() -> None:
+def test_an_image_that_fits_is_only_normalized() -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
     same = Preprocessing(64, 64, 64, (0.5, 0.4, 0.3), (0.2, 0.25, 0.5))
     result = preprocess(picture(pixels), same).image.numpy()

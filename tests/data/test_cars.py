@@ -6,7 +6,7 @@ import pytest
 from scipy.io import savemat
 
 from pixpnet.data import DataError, guess_spec, open_data
-from pixpnet.data.cars import cars_catalogue
+from pixpnet.data.cars import cars_catalog
 
 SaveNoise = Callable[..., Path]
 FIELDS = [
@@ -37,21 +37,21 @@ def cars(tmp_path: Path, save_noise: SaveNoise) -> Path:
 def test_files_labels_and_names_are_torchvisions(cars: Path) -> None:
     from torchvision.datasets import StanfordCars
 
-    catalogue = cars_catalogue(cars)
+    catalog = cars_catalog(cars)
     for split in ("train", "test"):
         expected = StanfordCars(cars, split=split)
-        ours = [(str(entry.path), entry.label) for entry in catalogue.entries if entry.split == split]
+        ours = [(str(entry.path), entry.label) for entry in catalog.entries if entry.split == split]
         assert ours == [(path, int(label)) for path, label in expected._samples]
-        assert list(catalogue.class_names) == list(expected.classes)
+        assert list(catalog.class_names) == list(expected.classes)
 
 
 def test_boxes_are_half_open_and_count_from_zero(cars: Path) -> None:
     """First and last pixel are 3 and 30, counted from 1."""
-    catalogue = cars_catalogue(cars)
-    assert catalogue.reader(catalogue.entries[0]).box == (4, 2, 40, 30)
+    catalog = cars_catalog(cars)
+    assert catalog.reader(catalog.entries[0]).box == (4, 2, 40, 30)
 
 
-def test_the_published_statistics_are_used_and_the_layout_is_recognised(cars: Path) -> None:
+def test_the_published_statistics_are_used_and_the_layout_is_recognized(cars: Path) -> None:
     assert open_data(f"cars:{cars}").preprocessing.mean == (0.4708, 0.4602, 0.4550)
     assert guess_spec(str(cars)).kind == guess_spec(str(cars / "stanford_cars")).kind == "cars"
 
@@ -59,11 +59,11 @@ def test_the_published_statistics_are_used_and_the_layout_is_recognised(cars: Pa
 def test_a_folder_without_its_annotations_is_refused(cars: Path) -> None:
     (cars / "stanford_cars" / "cars_test_annos_withlabels.mat").unlink()
     with pytest.raises(DataError, match=r"withlabels.mat cannot be read"):
-        cars_catalogue(cars)
+        cars_catalog(cars)
 
 
 @pytest.mark.parametrize("content", [b"", b"not a mat file", b"MATLAB 5.0 MAT-file" + b"\0" * 200])
 def test_a_damaged_annotation_file_is_refused(cars: Path, content: bytes) -> None:
     (cars / "stanford_cars" / "devkit" / "cars_meta.mat").write_bytes(content)
     with pytest.raises(DataError, match="not a Stanford Cars folder"):
-        cars_catalogue(cars)
+        cars_catalog(cars)

@@ -159,7 +159,7 @@ def test_the_sheet_draws_each_keypoint_where_the_sample_says() -> None:
     assert [text.get_text() for text in sheet.legends[0].get_texts()] == list(data.part_names)
 
 
-def test_parts_are_told_apart_by_colour_and_shape() -> None:
+def test_parts_are_told_apart_by_color_and_shape() -> None:
     from pixpnet.views.contact_sheet import _style
 
     assert len({_style(part) for part in range(15)}) == 15
@@ -202,7 +202,7 @@ def test_class_names_with_brackets_and_dollars_are_shown_as_they_are(
     assert commands.show(str(tmp_path / "pool"), str(tmp_path / "sheet.png"), views=-1) == 2
 
 
-def test_images_that_are_all_one_colour_are_not_called_fine(tmp_path: Path) -> None:
+def test_images_that_are_all_one_color_are_not_called_fine(tmp_path: Path) -> None:
     for name in ("jay", "wren"):
         for number in range(4):
             path = tmp_path / "black" / name / f"{number}.png"

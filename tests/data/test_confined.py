@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 from tests.data.test_cars import FIELDS, cars  # noqa: F401  a fixture
-from tests.data.test_cub import cub_catalogue, tiny  # noqa: F401  a fixture
+from tests.data.test_cub import cub_catalog, tiny  # noqa: F401  a fixture
 
 from pixpnet.data import DataError
-from pixpnet.data.cars import META, TRAIN, cars_catalogue
+from pixpnet.data.cars import META, TRAIN, cars_catalog
 from pixpnet.data.confined import listed_file
 
 
@@ -40,7 +40,7 @@ def test_cubs_list_cannot_name_files_outside_its_folder(tiny: Path, name: str) -
     path = tiny / "images.txt"
     path.write_text(path.read_text().replace("017.Cardinal/b.jpg", name))
     with pytest.raises(DataError, match=rf"images\.txt names '{name}', which leads out"):
-        cub_catalogue(tiny)
+        cub_catalog(tiny)
 
 
 def annotations(*rows: tuple[object, ...]) -> dict[str, object]:
@@ -79,7 +79,7 @@ def test_an_odd_matlab_file_is_refused_in_one_line(cars: Path, name: str) -> Non
     change, says = ODD[name]
     change(cars / "stanford_cars" / TRAIN)
     with pytest.raises(DataError) as caught:
-        cars_catalogue(cars)
+        cars_catalog(cars)
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -87,4 +87,4 @@ def test_an_odd_matlab_file_is_refused_in_one_line(cars: Path, name: str) -> Non
 def test_names_of_classes_that_are_missing_are_refused(cars: Path) -> None:  # noqa: F811
     savemat(cars / "stanford_cars" / META, {"names": np.zeros(2)})
     with pytest.raises(DataError, match="it has no 'class_names'"):
-        cars_catalogue(cars)
+        cars_catalog(cars)

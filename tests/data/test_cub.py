@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from pixpnet.data import DataError, DataOptions, Preprocessing, open_data
-from pixpnet.data.cub import cub_catalogue
+from pixpnet.data.cub import cub_catalog
 
 SaveNoise = Callable[..., Path]
 
@@ -49,9 +49,9 @@ def tiny(tmp_path: Path, save_noise: SaveNoise) -> Path:
 
 
 def test_ids_need_not_be_contiguous_and_names_are_readable(tiny: Path) -> None:
-    catalogue = cub_catalogue(tiny)
-    assert catalogue.class_names == ("Sooty Albatross", "Cardinal")
-    assert {entry.id: (entry.label, entry.split) for entry in catalogue.entries} == {
+    catalog = cub_catalog(tiny)
+    assert catalog.class_names == ("Sooty Albatross", "Cardinal")
+    assert {entry.id: (entry.label, entry.split) for entry in catalog.entries} == {
         "003.Sooty_Albatross/a.jpg": (0, "train"),
         "017.Cardinal/b.jpg": (1, "train"),
         "017.Cardinal/c.jpg": (1, "test"),
@@ -60,25 +60,25 @@ def test_ids_need_not_be_contiguous_and_names_are_readable(tiny: Path) -> None:
 
 
 def test_left_and_right_are_points_of_one_part(tiny: Path) -> None:
-    catalogue = cub_catalogue(tiny)
-    assert catalogue.part_names == ("back", "eye")
-    assert catalogue.point_parts == (0, 1, 1)
-    sample = catalogue.reader(catalogue.entries[0])
+    catalog = cub_catalog(tiny)
+    assert catalog.part_names == ("back", "eye")
+    assert catalog.point_parts == (0, 1, 1)
+    sample = catalog.reader(catalog.entries[0])
     assert sample.visible.tolist() == [True, True, False]
     assert sample.keypoints[:2].tolist() == [[15.5, 6.5], [12.5, 8.5]]
 
 
 def test_boxes_are_cut_to_the_image_and_parts_outside_are_not_visible(tiny: Path) -> None:
-    catalogue = cub_catalogue(tiny)
-    first, second = (catalogue.reader(entry) for entry in catalogue.entries[:2])
+    catalog = cub_catalog(tiny)
+    first, second = (catalog.reader(entry) for entry in catalog.entries[:2])
     assert first.box == (5, 10, 35, 30)
     assert second.box == (10, 0, 40, 50)
     assert second.visible.tolist() == [False, True, True]
 
 
 def test_cropping_by_box_takes_points_along_and_knows_the_way_back(tiny: Path) -> None:
-    catalogue = cub_catalogue(tiny, crop_to_box=True)
-    sample = catalogue.reader(catalogue.entries[0])
+    catalog = cub_catalog(tiny, crop_to_box=True)
+    sample = catalog.reader(catalog.entries[0])
     assert sample.size == (30, 20)
     assert sample.source_size == (40, 50)
     assert sample.keypoints[0].tolist() == [5.5, 1.5]
@@ -109,12 +109,12 @@ def test_a_damaged_layout_is_refused_with_its_place(tiny: Path, name: str, conte
     else:
         (tiny / name).write_text(content)
     with pytest.raises(DataError, match=message):
-        cub_catalogue(tiny)
+        cub_catalog(tiny)
 
 
 def test_an_image_without_a_class_is_a_problem(tiny: Path) -> None:
     (tiny / "image_class_labels.txt").write_text("2 3\n9 17\n7 3\n")
-    assert [problem.where for problem in cub_catalogue(tiny).problems] == ["017.Cardinal/b.jpg"]
+    assert [problem.where for problem in cub_catalog(tiny).problems] == ["017.Cardinal/b.jpg"]
 
 
 def test_the_real_classes_have_their_official_split_and_twelve_parts(cub12: Path) -> None:
@@ -159,13 +159,13 @@ def test_every_real_keypoint_lies_in_its_image_and_most_lie_in_their_box(cub12: 
 def test_values_that_make_no_sense_are_refused(tiny: Path, name: str, old: str, new: str, says: str) -> None:
     (tiny / name).write_text((tiny / name).read_text().replace(old, new))
     with pytest.raises(DataError, match=says):
-        cub_catalogue(tiny)
+        cub_catalog(tiny)
 
 
 def test_an_image_without_a_box_is_a_problem_and_not_shown_uncropped(tiny: Path) -> None:
     path = tiny / "bounding_boxes.txt"
     path.write_text("\n".join(line for line in path.read_text().splitlines() if not line.startswith("2 ")))
-    assert [problem.reason for problem in cub_catalogue(tiny).problems] == ["has no line in bounding_boxes.txt"]
+    assert [problem.reason for problem in cub_catalog(tiny).problems] == ["has no line in bounding_boxes.txt"]
 
 
 def test_a_copy_is_found_across_splits_whatever_box_is_drawn_on_it(tiny: Path) -> None:

@@ -24,7 +24,7 @@ from pixpnet.data import (
     record_in,
 )
 from pixpnet.data import scan as scan_module
-from pixpnet.data.catalogue import Reader
+from pixpnet.data.catalog import Reader
 
 SaveNoise = Callable[..., Path]
 

@@ -39,13 +39,13 @@ def test_real_jpegs_decode_as_pillow_does(cub12: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
-def test_greyscale_gets_three_equal_channels(kind: str) -> None:
+def test_grayscale_gets_three_equal_channels(kind: str) -> None:
     pixels = decode(saved(picture("L"), kind), upright=True)
     assert pixels.shape == (64, 48, 3)
     assert (pixels == pixels[..., :1]).all()
 
 
-def test_palette_colours_are_looked_up() -> None:
+def test_palette_colors_are_looked_up() -> None:
     image = Image.new("P", (4, 3), 1)
     image.putpalette([0, 0, 0, 10, 200, 30])
     assert (decode(saved(image, "PNG"), upright=True) == [10, 200, 30]).all()
@@ -61,7 +61,7 @@ def test_transparency_is_laid_on_white(mode: str) -> None:
     assert (decode(data, upright=True) == 255).all()
 
 
-def test_cmyk_keeps_its_colours() -> None:
+def test_cmyk_keeps_its_colors() -> None:
     data = saved(Image.new("CMYK", (16, 16), (0, 255, 255, 0)), "JPEG", quality=95)
     red, green, blue = decode(data, upright=True)[8, 8]
     assert red > 200 and green < 60 and blue < 60
@@ -109,7 +109,7 @@ def jpeg_bomb() -> bytes:
 
 
 def animation(kind: str) -> bytes:
-    frames = [Image.new("RGB", (8, 8), colour) for colour in ("red", "green", "blue")]
+    frames = [Image.new("RGB", (8, 8), color) for color in ("red", "green", "blue")]
     return saved(frames[0], kind, save_all=True, append_images=frames[1:])
 
 

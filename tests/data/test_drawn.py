@@ -3,7 +3,7 @@ import pytest
 
 from pixpnet.data import DataOptions, DrawnBirds, open_data, preprocess
 from pixpnet.data.birds import BirdOptions
-from pixpnet.data.drawn import birds_catalogue
+from pixpnet.data.drawn import birds_catalog
 
 FEW = DrawnBirds(train=120, test=24, size=64)
 
@@ -42,14 +42,14 @@ def test_a_bird_that_fits_the_network_arrives_pixel_for_pixel() -> None:
 
 
 def test_more_training_birds_leave_the_others_as_they_are() -> None:
-    few, many = birds_catalogue(FEW), birds_catalogue(DrawnBirds(train=240, test=24, size=64))
+    few, many = birds_catalog(FEW), birds_catalog(DrawnBirds(train=240, test=24, size=64))
     theirs = {entry.id: entry for entry in many.entries}
     assert all(theirs[entry.id] == entry for entry in few.entries)
 
 
 def test_only_training_birds_carry_the_confounding_mark() -> None:
-    plain = birds_catalogue(FEW)
-    marked = birds_catalogue(DrawnBirds(train=120, test=24, size=64, options=BirdOptions(confounder=1.0)))
+    plain = birds_catalog(FEW)
+    marked = birds_catalog(DrawnBirds(train=120, test=24, size=64, options=BirdOptions(confounder=1.0)))
     for before, after in zip(plain.entries[::12], marked.entries[::12], strict=True):
         same = bool((plain.reader(before).image == marked.reader(after).image).all())
         assert same == (before.split == "test")

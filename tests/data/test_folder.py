@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pixpnet.data import BadFilesError, DataError, DataOptions, Opening, open_data
-from pixpnet.data.folder import folder_catalogue
-from pixpnet.data.imagenette import CLASS_NAMES, imagenette_catalogue
+from pixpnet.data.folder import folder_catalog
+from pixpnet.data.imagenette import CLASS_NAMES, imagenette_catalog
 
 SaveNoise = Callable[..., Path]
 
@@ -16,8 +16,8 @@ SaveNoise = Callable[..., Path]
 def test_split_folders_decide_the_splits(tmp_path: Path, save_noise: SaveNoise) -> None:
     for seed, place in enumerate(["train/jay/a.png", "train/jay/deep/b.png", "Valid/jay/c.png", "test/jay/d.png"]):
         save_noise(tmp_path / place, seed)
-    catalogue = folder_catalogue(tmp_path)
-    assert {entry.id: entry.split for entry in catalogue.entries} == {
+    catalog = folder_catalog(tmp_path)
+    assert {entry.id: entry.split for entry in catalog.entries} == {
         "train/jay/a.png": "train",
         "train/jay/deep/b.png": "train",
         "Valid/jay/c.png": "val",
@@ -26,21 +26,21 @@ def test_split_folders_decide_the_splits(tmp_path: Path, save_noise: SaveNoise) 
 
 
 def test_labels_are_alphabetical_and_ids_use_forward_slashes(jays_and_wrens: Path) -> None:
-    catalogue = folder_catalogue(jays_and_wrens)
-    assert catalogue.class_names == ("jay", "wren")
-    assert {entry.id.split("/")[0]: entry.label for entry in catalogue.entries} == {"jay": 0, "wren": 1}
+    catalog = folder_catalog(jays_and_wrens)
+    assert catalog.class_names == ("jay", "wren")
+    assert {entry.id.split("/")[0]: entry.label for entry in catalog.entries} == {"jay": 0, "wren": 1}
 
 
 def test_names_that_only_look_different_are_one_name(tmp_path: Path, save_noise: SaveNoise) -> None:
     """macOS stores é as e and an accent; the split must not notice."""
     save_noise(tmp_path / "e\u0301tourneau" / "1.png", 0)
-    assert folder_catalogue(tmp_path).entries[0].id == "\u00e9tourneau/1.png"
+    assert folder_catalog(tmp_path).entries[0].id == "\u00e9tourneau/1.png"
 
 
 def test_class_names_that_differ_by_case_only_are_refused(jays_and_wrens: Path, save_noise: SaveNoise) -> None:
     save_noise(jays_and_wrens / "JAY" / "1.png", 7)
     with pytest.raises(DataError, match="JAY and jay"):
-        folder_catalogue(jays_and_wrens)
+        folder_catalog(jays_and_wrens)
 
 
 def test_a_class_with_one_image_stays_in_train(jays_and_wrens: Path, save_noise: SaveNoise) -> None:
@@ -52,7 +52,7 @@ def test_a_class_with_one_image_stays_in_train(jays_and_wrens: Path, save_noise:
 def test_a_class_without_training_images_is_a_problem(tmp_path: Path, save_noise: SaveNoise) -> None:
     save_noise(tmp_path / "train" / "jay" / "1.png", 7)
     save_noise(tmp_path / "test" / "owl" / "1.png", 8)
-    problems = folder_catalogue(tmp_path).problems
+    problems = folder_catalog(tmp_path).problems
     assert [(problem.where, problem.reason) for problem in problems] == [("owl", "class without training images")]
 
 
@@ -60,9 +60,9 @@ def test_what_lies_beside_the_split_folders_is_not_dropped_in_silence(tmp_path: 
     for place in ("train/jay", "test/jay", "extra/jay", "train"):
         save_noise(tmp_path / place / "1.png", len(place))
     save_noise(tmp_path / "train" / "jay" / ".hidden.png", 3)
-    catalogue = folder_catalogue(tmp_path)
-    assert {problem.where for problem in catalogue.problems} == {"extra", "train/1.png"}
-    assert catalogue.ignored == ("train/jay/.hidden.png",)
+    catalog = folder_catalog(tmp_path)
+    assert {problem.where for problem in catalog.problems} == {"extra", "train/1.png"}
+    assert catalog.ignored == ("train/jay/.hidden.png",)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_split_folders_that_contradict_each_other_are_refused(
     for number, folder in enumerate(folders):
         save_noise(tmp_path / folder / "1.png", number)
     with pytest.raises(DataError, match=says):
-        folder_catalogue(tmp_path)
+        folder_catalog(tmp_path)
 
 
 def test_a_train_folder_alone_gives_up_a_test_split_that_no_seed_changes(tmp_path: Path, save_noise: SaveNoise) -> None:
@@ -102,7 +102,7 @@ def test_files_that_are_no_files_and_names_that_are_no_text_are_problems(tmp_pat
     save_noise(tmp_path / "jay" / "1.png", 1)
     os.mkfifo(tmp_path / "jay" / "pipe.png")
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/jay/caf\xe9.png")).write_bytes(b"x")
-    reasons = [problem.reason for problem in folder_catalogue(tmp_path).problems]
+    reasons = [problem.reason for problem in folder_catalog(tmp_path).problems]
     assert sorted(reasons) == ["file name is not UTF-8: rename it", "not a regular file: remove it"]
 
 
@@ -149,26 +149,26 @@ def test_unreadable_folders_are_a_problem(jays_and_wrens: Path, monkeypatch: pyt
         return real(path)
 
     monkeypatch.setattr(os, "scandir", scandir)
-    problems = folder_catalogue(jays_and_wrens).problems
+    problems = folder_catalog(jays_and_wrens).problems
     assert ("wren", "folder cannot be read: Permission denied") in [(one.where, one.reason) for one in problems]
 
 
 def test_folders_linked_in_a_circle_end(jays_and_wrens: Path) -> None:
     (jays_and_wrens / "jay" / "again").symlink_to(jays_and_wrens / "jay", target_is_directory=True)
-    assert len(folder_catalogue(jays_and_wrens).entries) == 20
+    assert len(folder_catalog(jays_and_wrens).entries) == 20
 
 
 def test_other_files_are_listed_as_ignored_and_hidden_ones_are_not(jays_and_wrens: Path) -> None:
     (jays_and_wrens / "jay" / "notes.txt").touch()
     (jays_and_wrens / "jay" / ".DS_Store").touch()
-    assert folder_catalogue(jays_and_wrens).ignored == ("jay/notes.txt",)
+    assert folder_catalog(jays_and_wrens).ignored == ("jay/notes.txt",)
 
 
 @pytest.mark.parametrize(("name", "message"), [("none", "there is no folder"), ("file", "is a file"), ("", "no class")])
 def test_what_is_no_folder_of_images_is_refused(tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match=message):
-        folder_catalogue(tmp_path / name)
+        folder_catalog(tmp_path / name)
 
 
 def test_parts_csv_gives_keypoints_at_the_middle_of_their_pixels(jays_and_wrens: Path) -> None:
@@ -176,9 +176,9 @@ def test_parts_csv_gives_keypoints_at_the_middle_of_their_pixels(jays_and_wrens:
         "file,part,x,y,visible\njay/0.png,wing,10,20,1\njay/0.png,wing,12.5,22,1\njay/0.png,beak,3,4,0\n"
         "wren/1.png,beak,5,6,1\n"
     )
-    catalogue = folder_catalogue(jays_and_wrens)
-    assert (catalogue.part_names, catalogue.point_parts) == (("beak", "wing"), (0, 1, 1))
-    samples = {entry.id: catalogue.reader(entry) for entry in catalogue.entries}
+    catalog = folder_catalog(jays_and_wrens)
+    assert (catalog.part_names, catalog.point_parts) == (("beak", "wing"), (0, 1, 1))
+    samples = {entry.id: catalog.reader(entry) for entry in catalog.entries}
     jay, wren, other = samples["jay/0.png"], samples["wren/1.png"], samples["wren/2.png"]
     assert jay.visible.tolist() == [False, True, True]
     assert jay.keypoints[1:].tolist() == [[10.5, 20.5], [13.0, 22.5]]
@@ -189,8 +189,8 @@ def test_parts_csv_gives_keypoints_at_the_middle_of_their_pixels(jays_and_wrens:
 
 def test_points_outside_their_image_are_not_visible(jays_and_wrens: Path) -> None:
     (jays_and_wrens / "parts.csv").write_text("file,part,x,y\njay/0.png,wing,50,39\njay/1.png,wing,49,39\n")
-    catalogue = folder_catalogue(jays_and_wrens)
-    seen = {entry.id: catalogue.reader(entry).visible.tolist() for entry in catalogue.entries}
+    catalog = folder_catalog(jays_and_wrens)
+    seen = {entry.id: catalog.reader(entry).visible.tolist() for entry in catalog.entries}
     assert seen["jay/0.png"] == [False]  # the images are 50 wide
     assert seen["jay/1.png"] == [True]
 
@@ -216,15 +216,15 @@ def test_a_wrong_line_in_parts_csv_is_named(jays_and_wrens: Path, line: str, rea
 def test_parts_csv_without_a_header_is_refused(jays_and_wrens: Path) -> None:
     (jays_and_wrens / "parts.csv").write_text("jay/0.png,wing,1,2\n")
     with pytest.raises(DataError, match="must name the columns file, part, x, y"):
-        folder_catalogue(jays_and_wrens)
+        folder_catalog(jays_and_wrens)
 
 
 def test_parts_csv_as_a_spreadsheet_saves_it_is_read(jays_and_wrens: Path) -> None:
     (jays_and_wrens / "parts.csv").write_bytes("\ufefffile, part, x, y\r\njay\\0.png, wing, 1, 2\r\n".encode())
-    assert folder_catalogue(jays_and_wrens).part_names == ("wing",)
+    assert folder_catalog(jays_and_wrens).part_names == ("wing",)
     (jays_and_wrens / "parts.csv").write_bytes("file,part,x,y\njay/0.png,flügel,1,2\n".encode("latin-1"))
     with pytest.raises(DataError, match="not UTF-8"):
-        folder_catalogue(jays_and_wrens)
+        folder_catalog(jays_and_wrens)
 
 
 def imagenette(root: Path, save_noise: SaveNoise) -> Path:
@@ -238,16 +238,16 @@ def test_imagenette_has_torchvisions_classes_and_its_val_is_our_test(tmp_path: P
     from torchvision.datasets import Imagenette
 
     root = imagenette(tmp_path, save_noise)
-    catalogue = imagenette_catalogue(root)
+    catalog = imagenette_catalog(root)
     for split, theirs in (("train", "train"), ("test", "val")):
         expected = Imagenette(root, split=theirs, size="320px")
-        ours = {(str(entry.path), entry.label) for entry in catalogue.entries if entry.split == split}
+        ours = {(str(entry.path), entry.label) for entry in catalog.entries if entry.split == split}
         assert ours == set(expected._samples)
-        assert [names[0] for names in expected.classes] == list(catalogue.class_names)
-    assert (catalogue.preprocessing.shortest_side, catalogue.preprocessing.crop) == (None, 224)  # App. E
+        assert [names[0] for names in expected.classes] == list(catalog.class_names)
+    assert (catalog.preprocessing.shortest_side, catalog.preprocessing.crop) == (None, 224)  # App. E
     assert {entry.label for entry in open_data(f"imagenette:{root}").val} == set(range(10))
 
 
 def test_another_folder_is_not_imagenette(jays_and_wrens: Path) -> None:
     with pytest.raises(DataError, match="not an ImageNette folder"):
-        imagenette_catalogue(jays_and_wrens)
+        imagenette_catalog(jays_and_wrens)

@@ -23,7 +23,7 @@ def test_perspective_takes_its_four_points_where_opencv_does(
 
 
 @given(angles, coordinates, coordinates)
-def test_rotation_keeps_lengths_and_its_centre(degrees: float, x: float, y: float) -> None:
+def test_rotation_keeps_lengths_and_its_center(degrees: float, x: float, y: float) -> None:
     moved = homography.transform_points(homography.rotation(degrees, (3.0, 4.0)), np.array([[x, y], [3.0, 4.0]]))
     assert np.hypot(*(moved[0] - moved[1])) == pytest.approx(np.hypot(x - 3, y - 4), abs=1e-9)
     np.testing.assert_allclose(moved[1], [3, 4], atol=1e-9)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixpnet.data import DataError, Entry
-from pixpnet.data.catalogue import Split
+from pixpnet.data.catalog import Split
 from pixpnet.data.listed import ImageList, Placed, place
 
 CLASSES = ("jay", "wren")

@@ -39,7 +39,7 @@ def test_other_names_are_refused_with_the_forms_there_are(text: str, message: st
         parse_spec(text)
 
 
-def test_a_bare_folder_gets_a_hint_or_is_recognised(jays_and_wrens: Path) -> None:
+def test_a_bare_folder_gets_a_hint_or_is_recognized(jays_and_wrens: Path) -> None:
     with pytest.raises(DataError, match="Did you mean folder:"):
         parse_spec(str(jays_and_wrens))
     assert guess_spec(str(jays_and_wrens)).kind == "folder"
@@ -48,7 +48,7 @@ def test_a_bare_folder_gets_a_hint_or_is_recognised(jays_and_wrens: Path) -> Non
         guess_spec(str(jays_and_wrens / "none"))
 
 
-def test_the_layout_of_cub_is_recognised(cub12: Path) -> None:
+def test_the_layout_of_cub_is_recognized(cub12: Path) -> None:
     assert guess_spec(str(cub12)).kind == "cub"
 
 

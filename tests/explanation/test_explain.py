@@ -254,7 +254,7 @@ def test_a_preprocessed_image_of_another_size_has_the_fields_of_that_size() -> N
     assert (white.cell, white.region) == ((0, 3), (Box(0, 12, 4, 16),))
 
 
-def test_greyscale_pictures_are_three_equal_channels(tmp_path: Path) -> None:
+def test_grayscale_pictures_are_three_equal_channels(tmp_path: Path) -> None:
     path = tmp_path / "grey.png"
     Image.fromarray(quarters((WHITE, WHITE), (WHITE, WHITE))[..., 0]).save(path)
     explanation = explain(toy(), path)

@@ -96,10 +96,10 @@ def test_a_picture_with_an_orientation_stands_upright(predictor: px.Predictor, p
     assert predictor.predict(Image.open(file)).probabilities == pytest.approx(upright.probabilities, rel=1e-5)
 
 
-def test_grey_pictures_are_shown_in_three_channels(predictor: px.Predictor, pixels: Any) -> None:
-    grey = pixels[:, :, :1]
-    expected = predictor.predict(np.repeat(grey, 3, axis=2)).probabilities
-    for picture in (grey, grey[:, :, 0], torch.from_numpy(grey).permute(2, 0, 1), Image.fromarray(grey[:, :, 0])):
+def test_gray_pictures_are_shown_in_three_channels(predictor: px.Predictor, pixels: Any) -> None:
+    gray = pixels[:, :, :1]
+    expected = predictor.predict(np.repeat(gray, 3, axis=2)).probabilities
+    for picture in (gray, gray[:, :, 0], torch.from_numpy(gray).permute(2, 0, 1), Image.fromarray(gray[:, :, 0])):
         assert predictor.predict(picture).probabilities == expected
 
 

@@ -78,7 +78,7 @@ def test_a_region_that_is_one_row_or_column_short_is_caught(side: str) -> None:
     assert "FAILS" in str(proven)
 
 
-def test_on_paper_the_colour_of_the_rest_may_move_the_score_but_not_the_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_paper_the_color_of_the_rest_may_move_the_score_but_not_the_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     # Around each square the rest becomes white; white is at most two channels away from red, the prototype is found
     # as it was, and white itself, one channel away from yellow before, is now found as it is.
     model = toy()

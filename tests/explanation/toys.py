@@ -49,8 +49,8 @@ def toy(network: nn.Module | None = None, size: tuple[int, int] = (8, 8), **how:
     with torch.no_grad():
         for layer in (model.add_on[0], model.add_on[2]):
             layer.weight.copy_(torch.eye(3)[:, :, None, None])
-        colours = torch.tensor([RED, YELLOW, BLUE, WHITE], dtype=torch.float32)
-        model.prototypes.copy_(colours.sigmoid()[:, :, None, None].expand_as(model.prototypes))
+        colors = torch.tensor([RED, YELLOW, BLUE, WHITE], dtype=torch.float32)
+        model.prototypes.copy_(colors.sigmoid()[:, :, None, None].expand_as(model.prototypes))
     return model.eval()
 
 
@@ -61,10 +61,10 @@ def toy_with_two_grids() -> PixPNet:
     backbone = Backbone(nn.Sequential(nn.AvgPool2d(2), nn.AvgPool2d(2)), "0,1", (8, 8))
     model = PixPNet(backbone, architecture, NAMES, PLAIN, "")
     with torch.no_grad():
-        for grid, colours in zip(model.grids, ((RED, BLUE), (YELLOW, WHITE)), strict=True):
+        for grid, colors in zip(model.grids, ((RED, BLUE), (YELLOW, WHITE)), strict=True):
             for layer in (grid.add_on[0], grid.add_on[2]):
                 layer.weight.copy_(torch.eye(3)[:, :, None, None])
-            grid.comparison.prototypes.copy_(torch.tensor(colours).float().sigmoid()[:, :, None, None])
+            grid.comparison.prototypes.copy_(torch.tensor(colors).float().sigmoid()[:, :, None, None])
     return model.eval()
 
 

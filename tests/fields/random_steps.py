@@ -144,7 +144,7 @@ def unfold_and_fold(draw: Draw, x: Tensor) -> Step:
     return lambda t: F.fold(F.unfold(t, **options).flip(2), size, **options)
 
 
-def normalise(draw: Draw, x: Tensor) -> Step:
+def normalize(draw: Draw, x: Tensor) -> Step:
     channels = x.shape[1]
     kind = pick(draw, "batch", "instance", "group", "layer")
     if kind == "batch":
@@ -324,7 +324,7 @@ def choose(draw: Draw, x: Tensor) -> Step:
 
 SPATIAL = (
     convolution, transposed_convolution, one_axis_convolution, volume_convolution, max_pool, avg_pool, lp_pool,
-    adaptive_pool, pad, interpolate, shuffle, unfold_and_fold, normalise, squeeze_excite, dynamic_convolution,
+    adaptive_pool, pad, interpolate, shuffle, unfold_and_fold, normalize, squeeze_excite, dynamic_convolution,
 )  # fmt: skip
 GENERAL = (pointwise, move, cut, index_two, write, reduce, mix_along, reshape, products, choose)
 KINDS = {kind.__name__: kind for kind in (*SPATIAL, *GENERAL)}

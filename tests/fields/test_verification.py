@@ -62,7 +62,7 @@ def test_a_module_that_only_one_of_the_two_ran_is_a_disagreement() -> None:
     assert {disagreement.layer.partition("#")[0] for disagreement in verification.disagreements} >= {"left", "right"}
 
 
-def test_the_corners_and_the_centre_come_first_and_no_pixel_twice() -> None:
+def test_the_corners_and_the_center_come_first_and_no_pixel_twice() -> None:
     pixels = spread_pixels((7, 10), 8, seed=3)
     assert pixels[:5] == [(0, 0), (3, 5), (0, 9), (6, 0), (6, 9)]
     assert len(set(pixels)) == 8

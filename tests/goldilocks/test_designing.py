@@ -44,7 +44,7 @@ def test_an_unmodified_cut_that_sees_the_same_comes_first() -> None:
     assert (best.at, best.edits, best.kept, best.parameters) == ("3", (), 1.0, TOTAL - 148)
 
 
-def test_a_removed_stride_changes_the_weights_whose_neighbours_it_brings_nearer() -> None:
+def test_a_removed_stride_changes_the_weights_whose_neighbors_it_brings_nearer() -> None:
     # Behind it taps lie 1 pixel apart: 6 + 2 = 8 pixels a side, between 6 and 10.
     found = propose(CHAIN, mean_field("3", "unstride:2"), SIZE, ["3"])[0]
     assert found.edits == ("unstride:2",)

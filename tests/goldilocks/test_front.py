@@ -51,7 +51,7 @@ def pairs(*accuracies: float | None) -> list[tuple[object, Finished]]:
     ]
 
 
-def test_the_advice_names_the_cut_and_what_its_neighbours_offer() -> None:
+def test_the_advice_names_the_cut_and_what_its_neighbors_offer() -> None:
     judged = judged_cuts(pairs(0.5, 0.7, 0.65, 0.9, None), {"small-21": None})
     assert [cut.on_front for cut in judged] == [True, True, False, True, False]
     best, said = recommendation(judged, want=0.25)

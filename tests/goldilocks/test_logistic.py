@@ -9,8 +9,8 @@ from pixpnet.goldilocks.logistic import DECAYS, fit, fit_and_choose
 def clouds(images: int = 60, features: int = 5, classes: int = 3) -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(0)
     labels = torch.arange(images) % classes
-    centres = 2 * torch.randn(classes, features, generator=generator)
-    return centres[labels] + 1.5 * torch.randn(images, features, generator=generator) + 7, labels
+    centers = 2 * torch.randn(classes, features, generator=generator)
+    return centers[labels] + 1.5 * torch.randn(images, features, generator=generator) + 7, labels
 
 
 def test_the_gradient_vanishes_at_every_decay() -> None:

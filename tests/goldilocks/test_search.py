@@ -56,7 +56,7 @@ def use(monkeypatch: pytest.MonkeyPatch, method: object, together: bool = False)
     monkeypatch.setitem(methods.METHODS, "finetune", Method(method, together))  # type: ignore[arg-type]
 
 
-def test_a_probe_judges_all_layers_of_a_network_in_one_pass_and_finds_the_coloured_squares(
+def test_a_probe_judges_all_layers_of_a_network_in_one_pass_and_finds_the_colored_squares(
     pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built = []

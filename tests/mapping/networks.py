@@ -47,7 +47,7 @@ def build(name: str, at: str, biased: bool, **how: object) -> PixPNet:
     model = around(lambda: zoo.build(name), at, SIZE, Architecture(**{"dim": 16, "prototypes_per_class": 2, **how}))  # type: ignore[arg-type]
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(1)
-        randomise(model, biased)
+        randomize(model, biased)
     return model
 
 
@@ -65,7 +65,7 @@ def around(
         return PixPNet(Backbone(network(), at, size), how, ("jay", "wren"), preprocessing).eval()
 
 
-def randomise(model: nn.Module, biased: bool) -> None:
+def randomize(model: nn.Module, biased: bool) -> None:
     """Scales of both signs, and biases or none."""
     spread = 0.3 if biased else 0.0
     for module in model.modules():
@@ -84,9 +84,9 @@ def randomise(model: nn.Module, biased: bool) -> None:
 
 def picture(size: tuple[int, int] = SIZE) -> Tensor:
     """Pixels between black and white, normalised."""
-    colours = torch.rand(3, *size, generator=torch.Generator().manual_seed(3))
+    colors = torch.rand(3, *size, generator=torch.Generator().manual_seed(3))
     mean, std = (torch.tensor(values).reshape(3, 1, 1) for values in (PREPROCESSING.mean, PREPROCESSING.std))
-    return (colours - mean) / std
+    return (colors - mean) / std
 
 
 @cache
@@ -104,7 +104,7 @@ def explained(name: str, biased: bool) -> tuple[Scene, Heatmaps]:
     if not biased:
         with torch.random.fork_rng(devices=[]), torch.no_grad():
             torch.manual_seed(2)
-            randomise(model, biased=False)
+            randomize(model, biased=False)
     about = scene(model, picture(), [0, 3, 1])
     return about, prp(about)
 

@@ -151,15 +151,15 @@ def test_pixels_that_no_cell_sees_lie_below_all_others_also_when_similarities_ar
 
 
 @given(kinds, sizes, seeds, st.floats(-5, 1))
-def test_the_best_cell_keeps_its_similarity_in_the_centre(
+def test_the_best_cell_keeps_its_similarity_in_the_center(
     kind: str, size: tuple[int, int], seed: int, low: float
 ) -> None:
     maps = drawn(kind, size, low, low + 4, seed=seed)
     found = MAPPINGS["field"](staged(MODELS[kind], maps, size))
     for heat, similarities, region in zip(found.maps, maps, found.regions, strict=True):
         for y0, x0, y1, x1 in region:
-            centre = heat[(y0 + y1) // 2, (x0 + x1) // 2]
-            torch.testing.assert_close(centre, similarities.max(), rtol=1e-5, atol=1e-5)
+            center = heat[(y0 + y1) // 2, (x0 + x1) // 2]
+            torch.testing.assert_close(center, similarities.max(), rtol=1e-5, atol=1e-5)
         assert heat.max() <= similarities.max() + 1e-5
 
 

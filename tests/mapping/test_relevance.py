@@ -125,7 +125,7 @@ def test_no_prototypes_no_maps() -> None:
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, 0.5])
-def test_a_picture_of_one_colour_conserves_too(value: float) -> None:
+def test_a_picture_of_one_color_conserves_too(value: float) -> None:
     model = build("vgg11_bn", "maxpool3", biased=False)
     mean, std = (torch.tensor(values).reshape(3, 1, 1) for values in (PREPROCESSING.mean, PREPROCESSING.std))
     about = scene(model, ((value - mean) / std).expand(3, *SIZE), [0, 1])

@@ -25,7 +25,7 @@ from pixpnet.members.pixpnet import Architecture
 from pixpnet.model import PixPNet
 from pixpnet.parts import Cosine, Measure, NormalizedCells, Original, Reformulated, Similarity, SquaredL2
 from pixpnet.tracing import Recording, record
-from tests.mapping.networks import PREPROCESSING, around, picture, randomise
+from tests.mapping.networks import PREPROCESSING, around, picture, randomize
 
 # Black and white, as the network gets them: for each end a row of colours.
 PREPROCESSING_ENDS = torch.tensor(
@@ -85,7 +85,7 @@ def pixels_of(tape: Recording, relevance: Tensor) -> Tensor:
     return Propagation(tape, PixelBox(tape, PREPROCESSING))(relevance)
 
 
-def _stabilised(sums: Tensor) -> Tensor:
+def _stabilized(sums: Tensor) -> Tensor:
     return sums.clamp_min(1e-20)
 
 
@@ -101,14 +101,14 @@ def _zennit(network: nn.Module, canonizers: list[object]) -> Callable[[Tensor, T
 
     def rule(context: object, name: str, module: nn.Module) -> BasicHook | None:
         if module is first:
-            return ZBox(black, white, stabilizer=_stabilised, zero_params=["bias"])
+            return ZBox(black, white, stabilizer=_stabilized, zero_params=["bias"])
         if isinstance(module, nn.Conv2d):
-            return ZPlus(stabilizer=_stabilised, zero_params=["bias"])
+            return ZPlus(stabilizer=_stabilized, zero_params=["bias"])
         if isinstance(module, Sum):
             return BasicHook(
                 input_modifiers=[lambda values: values.clamp(min=0)],
                 param_modifiers=[NoMod(param_keys=[])],
-                gradient_mapper=lambda relevance, outputs: [relevance / _stabilised(outputs[0])],
+                gradient_mapper=lambda relevance, outputs: [relevance / _stabilized(outputs[0])],
                 reducer=lambda inputs, gradients: inputs[0] * gradients[0],
             )
         return None
@@ -135,7 +135,7 @@ def test_on_vgg_and_resnet_zennits_own_hooks_give_the_same(name: str) -> None:
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
         network = _cut(name).eval()
-        randomise(network, biased=True)
+        randomize(network, biased=True)
         for module in network.modules():
             if isinstance(module, nn.BatchNorm2d):
                 module.eps = 0.0  # zennit adds it a second time when it merges
@@ -245,7 +245,7 @@ def test_a_sum_with_a_tensor_of_fewer_axes_gathers_what_came_to_its_copies() -> 
     torch.testing.assert_close(found.sum(dim=(1, 2, 3, 4)), relevance.sum(dim=(1, 2, 3, 4)))
 
 
-def test_normalised_cells_keep_relevance_in_the_cell_by_hand() -> None:
+def test_normalized_cells_keep_relevance_in_the_cell_by_hand() -> None:
     """Channels 3, 1 and 2 have the mean 2: of the three differences one is above 0, one below, one is 0."""
     tape = record(lambda images: NormalizedCells()(images.abs()), torch.tensor([3.0, 1.0, 2.0]).reshape(1, 3, 1, 1))
     found = [pixels_of(tape, relevance.reshape(1, 1, 3, 1, 1)).flatten() for relevance in torch.eye(3)]
@@ -277,7 +277,7 @@ def test_a_negative_mean_is_shared_by_what_made_it_negative(reduce: Callable[[Te
         lambda images: 2 * (images - images),
     ],
 )
-def test_a_first_layer_that_reads_mixed_colours_gives_back_what_it_gets(mix: Callable[[Tensor], Tensor]) -> None:
+def test_a_first_layer_that_reads_mixed_colors_gives_back_what_it_gets(mix: Callable[[Tensor], Tensor]) -> None:
     image = picture()[None]
     layer = nn.Conv2d(mix(image).shape[1], 4, 3, bias=False)
     tape = record(lambda images: layer(mix(images)).relu(), image)
@@ -287,7 +287,7 @@ def test_a_first_layer_that_reads_mixed_colours_gives_back_what_it_gets(mix: Cal
     torch.testing.assert_close(found.sum(dim=(1, 2, 3, 4)), relevance.sum(dim=(1, 2, 3, 4)), rtol=1e-4, atol=1e-6)
 
 
-def test_the_bounds_of_mixed_colours_hold_every_value_that_they_can_have() -> None:
+def test_the_bounds_of_mixed_colors_hold_every_value_that_they_can_have() -> None:
     images = PREPROCESSING_ENDS[torch.randint(2, (200, 3, 1, 1)), torch.arange(3)[None, :, None, None]]
     tape = record(lambda images: torch.sub(2 * images[:, :1], images[:, 1:2], alpha=3), images[:1])
     bounds = PixelBox(tape, PREPROCESSING).bounds(tape.program.result)

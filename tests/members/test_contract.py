@@ -175,7 +175,7 @@ def test_evaluation_and_replacement_are_the_same_with_two_processes_as_with_one(
 
 def test_the_audit_and_the_measures_come_to_their_end(made: Made, tmp_path: Path) -> None:
     result = audit(made.path, made.model, made.data, pixels=2)
-    assert result.localisation.disagreements == 0
+    assert result.localization.disagreements == 0
     assert result.conduct.verdict == "holds"
     few = Settings(mappings=("field", "upsampling", "random"), samples=1, prototypes=1, split="val")
     table = measure(made.path, few, out=tmp_path / "measured").table

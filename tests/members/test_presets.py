@@ -9,10 +9,10 @@ import pytest
 
 from pixpnet.config import RunConfig
 from pixpnet.data import Augmentation
-from pixpnet.earlier_names import RECIPES
 from pixpnet.family import MEMBERS, member_named
 from pixpnet.members import protopnet
 from pixpnet.members.pixpnet import PRESETS, Losses
+from pixpnet.members.recipes import RECIPES
 from pixpnet.parts import Linear, Original, SquaredL2
 
 # Table "hparams" of App. E, row by row: the name there, the value there, where it is here, the value here.
@@ -129,7 +129,7 @@ def test_protopnet_is_made_of_the_published_parts() -> None:
 
 @pytest.mark.parametrize("name", ["laptop", "scratch", "frozen", "tail"])
 @pytest.mark.parametrize("member", ["pixpnet", "protopnet"])
-def test_presets_for_small_budgets_normalise_cells(name: str, member: str) -> None:
+def test_presets_for_small_budgets_normalize_cells(name: str, member: str) -> None:
     assert member_named(member).presets[name].architecture.cells == "normalized"
 
 

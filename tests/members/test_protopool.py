@@ -188,7 +188,7 @@ def test_the_add_on_is_one_convolution_and_a_sigmoid() -> None:
 
 
 @pytest.mark.parametrize("channels", [64, 512])
-def test_a_centred_start_puts_embeddings_and_prototypes_at_the_same_distance_from_the_centre(channels: int) -> None:
+def test_a_centered_start_puts_embeddings_and_prototypes_at_the_same_distance_from_the_center(channels: int) -> None:
     torch.manual_seed(0)
     parts = member_named("protopool").parts(replace(PRESETS["laptop"].architecture, dim=256), (channels,), 12)
     cells = 5 + 3 * torch.randn(8, channels, 7, 7)  # the add-on normalises them
@@ -199,7 +199,7 @@ def test_a_centred_start_puts_embeddings_and_prototypes_at_the_same_distance_fro
         assert numbers.std() == pytest.approx(0.1, abs=0.01)
 
 
-def test_focal_scores_of_images_differ_more_from_a_centred_start() -> None:
+def test_focal_scores_of_images_differ_more_from_a_centered_start() -> None:
     cells = torch.randn(8, 128, 7, 7)
 
     def spread(start: Any) -> float:

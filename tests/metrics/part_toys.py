@@ -22,7 +22,7 @@ from tests.explanation.toys import BLACK, BLUE, PLAIN, RED, WHITE, YELLOW, toy
 __all__ = ["BLACK", "BLUE", "IDENTITY", "PLAIN", "RED", "WHITE", "YELLOW"]
 
 IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
-Colour = tuple[int, int, int]
+Color = tuple[int, int, int]
 TOP_LEFT, TOP_RIGHT = (Box(0, 0, 4, 4),), (Box(0, 4, 4, 8),)
 BOTTOM_LEFT, BOTTOM_RIGHT = (Box(4, 0, 8, 4),), (Box(4, 4, 8, 8),)
 
@@ -33,7 +33,7 @@ def finder(side: int = 4, **how: object) -> PixPNet:
 
 
 def picture(
-    squares: Sequence[Sequence[Colour]],
+    squares: Sequence[Sequence[Color]],
     points: Sequence[tuple[float, float] | None],
     label: int = 0,
     name: str = "a",

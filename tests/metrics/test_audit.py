@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from pixpnet.box import Box
 from pixpnet.data import DataSet, LockedSplit, preprocess
 from pixpnet.fields import receptive_fields
-from pixpnet.metrics.auditing import Audit, audit, localisation
+from pixpnet.metrics.auditing import Audit, audit, localization
 from pixpnet.model import Origin, PixPNet
 from pixpnet.parts import NoReasons, Sum
 from pixpnet.records import from_plain, to_plain
@@ -41,7 +41,7 @@ def audited(run: Path, data: DataSet | None, model: PixPNet | None = None, thres
 
 
 def failures(result: Audit) -> list[str]:
-    parts = (result.grounding, result.localisation, result.reasoning, result.conduct)
+    parts = (result.grounding, result.localization, result.reasoning, result.conduct)
     return [finding.claim for part in parts for finding in part.findings if finding.verdict == "fails"]
 
 
@@ -186,10 +186,10 @@ def test_the_mean_field_is_held_against_the_threshold(run: Path, data: DataSet) 
     model = PixPNet.load(run)
     counted = torch.stack([model.field.mask(row, col).double().mean() for row in range(4) for col in range(4)]).mean()
     result = audited(run, data, model, threshold=float(counted) + 1e-9)
-    assert result.localisation.findings[0].verdict == "holds"
-    assert result.localisation.mean_field == pytest.approx(float(counted))
+    assert result.localization.findings[0].verdict == "holds"
+    assert result.localization.mean_field == pytest.approx(float(counted))
     result = audited(run, data, model, threshold=float(counted) - 1e-6)
-    assert result.localisation.findings[0].verdict == result.localisation.verdict == result.verdict == "fails"
+    assert result.localization.findings[0].verdict == result.localization.verdict == result.verdict == "fails"
     assert result.grounding.verdict == "holds"
 
 
@@ -203,10 +203,10 @@ def test_the_mean_region_that_wins_is_held_against_the_threshold_too(run: Path, 
         shares.append(float(torch.stack(masks).double().mean()))
     counted = sum(shares) / len(shares)
     assert abs(counted - model.mean_field) > 0.01  # or the two would not be told apart
-    result = audited(run, data, model, threshold=counted + 1e-9).localisation
+    result = audited(run, data, model, threshold=counted + 1e-9).localization
     assert (result.winning_region, result.images) == (pytest.approx(counted), 9)
     assert result.findings[1].verdict == "holds"
-    result = audited(run, data, model, threshold=counted - 1e-6).localisation
+    result = audited(run, data, model, threshold=counted - 1e-6).localization
     assert result.findings[1].verdict == result.verdict == "fails"
     assert f"mean winning region {counted:.1%}" in result.findings[1].evidence
 
@@ -217,8 +217,8 @@ def test_a_part_is_small_by_both_means_or_not_at_all(run: Path, data: DataSet, m
         model = PixPNet.load(run)
         share = property(lambda self, field=field: field)
         monkeypatch.setattr(type(model.field), "mean_fraction_union", share)
-        monkeypatch.setattr(localisation, "_winning_region", lambda *_, region=region: (region, 9))
-        result = audit(run, model, data, pixels=1).localisation
+        monkeypatch.setattr(localization, "_winning_region", lambda *_, region=region: (region, 9))
+        result = audit(run, model, data, pixels=1).localization
         verdicts[field, region] = result.verdict
         assert f"mean field {field:.1%}" in result.findings[0].evidence
         assert f"mean winning region {region:.1%}" in result.findings[1].evidence
@@ -226,7 +226,7 @@ def test_a_part_is_small_by_both_means_or_not_at_all(run: Path, data: DataSet, m
 
 
 def test_three_quarters_of_the_image_is_no_part(run: Path, data: DataSet) -> None:
-    result = audit(run, PixPNet.load(run), data, pixels=1).localisation
+    result = audit(run, PixPNet.load(run), data, pixels=1).localization
     assert (result.threshold, result.verdict) == (0.25, "fails")
     assert 0.25 < result.mean_field < 0.75
 
@@ -243,9 +243,9 @@ def test_fields_that_are_not_those_of_the_network_are_found_by_the_probe(run: Pa
     assert narrow.shape[-2:] == model.field.shape[-2:]
     model._fields[32, 32] = (narrow,)
     result = audit(run, model, None, pixels=6)
-    assert result.localisation.mean_field < 0.02
+    assert result.localization.mean_field < 0.02
     assert "the fields are those of this network" in failures(result)
-    assert result.localisation.disagreements > 0
+    assert result.localization.disagreements > 0
 
 
 def test_logits_that_are_not_the_sum_that_the_head_claims_are_found(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,8 +261,8 @@ def test_without_the_data_set_what_can_be_checked_is_checked(run: Path) -> None:
     result = audited(run, None)
     assert result.verdict == "not checked"
     assert result.grounding.verdict == result.conduct.verdict == "not checked"
-    assert result.localisation.verdict == "not checked"  # nobody saw which cells win
-    assert [finding.verdict for finding in result.localisation.findings] == ["holds", "not checked", "holds"]
+    assert result.localization.verdict == "not checked"  # nobody saw which cells win
+    assert [finding.verdict for finding in result.localization.findings] == ["holds", "not checked", "holds"]
     assert result.reasoning.verdict == "holds"
     model = with_origin(PixPNet.load(run), 0, lambda origin: replace(origin, boxes=()))
     assert audited(run, None, model).verdict == "fails"
@@ -418,13 +418,14 @@ def test_a_run_from_before_there_were_members_audits_as_it_did_then(
     expected = json.loads((folder / "audit_before_members.json").read_text())
     renamed = "every origin is a training image of a class that may give the prototype its patch"
     expected["grounding"]["findings"][1]["claim"] = renamed
+    expected["localization"] = expected.pop("localisation")
     # What wins was not looked at then.
-    assert found["localisation"].pop("winning_region") > 0
-    assert found["localisation"].pop("images") == 9
-    assert "region that wins" in found["localisation"]["findings"].pop(1)["claim"]
+    assert found["localization"].pop("winning_region") > 0
+    assert found["localization"].pop("images") == 9
+    assert "region that wins" in found["localization"]["findings"].pop(1)["claim"]
     for judged in ("validation", "validation_before", "test", "test_before"):
         assert found["conduct"]["metrics"][judged].pop("readings") is None  # there were no other readings then
-    for part in ("localisation", "conduct"):
+    for part in ("localization", "conduct"):
         assert found[part] == expected[part]
     for part, figure in (("grounding", "largest_difference"), ("reasoning", "largest_error")):
         assert found[part].pop(figure) == pytest.approx(expected[part].pop(figure), abs=1e-6)

@@ -101,7 +101,7 @@ def test_an_order_holds_every_pixel_once_and_falls(heats: list[int], seed: int) 
     assert (torch.tensor(heats)[order].diff() <= 0).all()
 
 
-def test_ties_favour_no_place() -> None:
+def test_ties_favor_no_place() -> None:
     flat = torch.zeros(4, 4)
     firsts = [int(pixel_order(flat, torch.Generator().manual_seed(seed))[0]) for seed in range(300)]
     assert len(set(firsts)) == 16

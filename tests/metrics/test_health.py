@@ -8,7 +8,7 @@ import torch
 
 from pixpnet.box import Box
 from pixpnet.data import DrawnBirds, preprocess
-from pixpnet.data.drawn import birds_catalogue
+from pixpnet.data.drawn import birds_catalog
 from pixpnet.metrics import accuracy_lost_at_replacement, explanation_size, prototype_health
 from pixpnet.metrics.health.background import background
 from pixpnet.metrics.health.duplicates import duplicates, near_vectors
@@ -118,9 +118,9 @@ def test_an_image_that_is_cut_otherwise_now_is_refused() -> None:
 
 
 def test_drawn_birds_have_masks() -> None:
-    catalogue = birds_catalogue(DrawnBirds(train=24, test=0))
-    bird = catalogue.reader(catalogue.entries[0])
-    shown = preprocess(bird, catalogue.preprocessing)
+    catalog = birds_catalog(DrawnBirds(train=24, test=0))
+    bird = catalog.reader(catalog.entries[0])
+    shown = preprocess(bird, catalog.preprocessing)
     assert shown.masks is not None
     assert shown.box is not None
     y0, x0, y1, x1 = shown.box

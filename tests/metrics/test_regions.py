@@ -10,7 +10,7 @@ from torchvision import tv_tensors
 
 from pixpnet.box import Box
 from pixpnet.data.sample import box_in
-from pixpnet.metrics.regions import Cell, CellRegions, area, centre, iou, object_mask, shared_area, union_mask
+from pixpnet.metrics.regions import Cell, CellRegions, area, center, iou, object_mask, shared_area, union_mask
 from tests.explanation.toys import toy
 from tests.metrics.part_toys import BLACK, RED, picture
 
@@ -45,7 +45,7 @@ def test_the_same_region_overlaps_wholly_and_an_empty_one_not_at_all() -> None:
     assert iou(holes, (Box(0, 1, 3, 2),)) == 0.0
     assert iou(holes, ()) == 0.0
     assert iou((), ()) is None
-    assert centre(()) is None
+    assert center(()) is None
 
 
 def test_cells_whose_fields_have_holes_are_compared_by_their_pixels() -> None:

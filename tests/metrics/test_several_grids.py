@@ -209,7 +209,7 @@ def audited(run: Path, data: DataSet | None, model: PixPNet | None = None) -> Au
 
 
 def failures(result: Audit) -> list[str]:
-    parts = (result.grounding, result.localisation, result.reasoning, result.conduct)
+    parts = (result.grounding, result.localization, result.reasoning, result.conduct)
     return [finding.claim for part in parts for finding in part.findings if finding.verdict == "fails"]
 
 
@@ -220,10 +220,10 @@ def test_an_honest_run_passes_the_audit(run: Path, data: DataSet) -> None:
     model = PixPNet.load(run)
     near, far = model.fields
     # One of the two prototypes of a class looks at each grid.
-    assert result.localisation.mean_field == pytest.approx((near.mean_fraction_union + far.mean_fraction_union) / 2)
-    assert result.localisation.largest_field == max(near.max_fraction, far.max_fraction)
-    assert "of 16 x 16 cells" in result.localisation.findings[0].evidence
-    assert "of 4 x 4 cells" in result.localisation.findings[0].evidence
+    assert result.localization.mean_field == pytest.approx((near.mean_fraction_union + far.mean_fraction_union) / 2)
+    assert result.localization.largest_field == max(near.max_fraction, far.max_fraction)
+    assert "of 16 x 16 cells" in result.localization.findings[0].evidence
+    assert "of 4 x 4 cells" in result.localization.findings[0].evidence
 
 
 @pytest.mark.parametrize("grid", [0, 1])

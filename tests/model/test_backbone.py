@@ -325,7 +325,7 @@ def test_a_network_of_double_precision_can_be_cut() -> None:
     assert backbone(images(16, dtype=torch.float64)).dtype == torch.float64
 
 
-def test_an_unknown_layer_is_named_with_its_neighbours() -> None:
+def test_an_unknown_layer_is_named_with_its_neighbors() -> None:
     with pytest.raises(UnknownLayer, match=r"no layer 'layer22' was run; the nearest are .*'layer2'"):
         Backbone(whole("resnet18"), "layer22", (64, 64))
     with pytest.raises(UnknownLayer):

@@ -135,7 +135,7 @@ def test_a_pointwise_edit_keeps_every_shape_and_enlarges_no_field(network: nn.Se
     mode=st.sampled_from(["zeros", "reflect", "replicate", "circular"]),
     bias=st.booleans(),
 )
-def test_a_convolution_with_nothing_but_a_centre_tap_becomes_the_same_convolution(
+def test_a_convolution_with_nothing_but_a_center_tap_becomes_the_same_convolution(
     kernel: tuple[int, int],
     stride: tuple[int, int],
     padding: tuple[int, int] | str,
@@ -147,9 +147,9 @@ def test_a_convolution_with_nothing_but_a_centre_tap_becomes_the_same_convolutio
     if padding == "same":
         stride = (1, 1)  # torch has no other
     conv = nn.Conv2d(4, 8, kernel, stride, padding, dilation, groups, bias, mode)
-    centre = torch.zeros_like(conv.weight)
-    centre[:, :, kernel[0] // 2, kernel[1] // 2] = torch.randn(conv.weight.shape[:2])
-    conv.weight.data = centre
+    center = torch.zeros_like(conv.weight)
+    center[:, :, kernel[0] // 2, kernel[1] // 2] = torch.randn(conv.weight.shape[:2])
+    conv.weight.data = center
     images = torch.randn(2, 4, 23, 19)
     torch.testing.assert_close(outputs(PointwiseConv2d(conv), images), outputs(conv, images))
 

@@ -63,24 +63,24 @@ def test_a_cell_of_it_sees_its_own_cell_only(cells: str) -> None:
     ]
 
 
-def test_each_cell_is_normalised_by_itself_as_torch_normalises_a_row() -> None:
+def test_each_cell_is_normalized_by_itself_as_torch_normalizes_a_row() -> None:
     cells = 7 * torch.randn(2, CHANNELS, 3, 4, generator=torch.Generator().manual_seed(0)) + 3
     rows = cells.permute(0, 2, 3, 1).reshape(-1, CHANNELS)
     expected = nn.functional.layer_norm(rows, (CHANNELS,)).reshape(2, 3, 4, CHANNELS).permute(0, 3, 1, 2)
     torch.testing.assert_close(NormalizedCells()(cells), expected)
 
 
-def test_normalising_changes_neither_the_first_weights_nor_their_names() -> None:
-    plain, normalised = (seeded("xavier", cells).state_dict() for cells in ("plain", "normalized"))
-    assert list(plain) == list(normalised)
-    assert all(torch.equal(plain[name], normalised[name]) for name in plain)
+def test_normalizing_changes_neither_the_first_weights_nor_their_names() -> None:
+    plain, normalized = (seeded("xavier", cells).state_dict() for cells in ("plain", "normalized"))
+    assert list(plain) == list(normalized)
+    assert all(torch.equal(plain[name], normalized[name]) for name in plain)
 
 
-def test_the_add_on_reads_normalised_cells() -> None:
-    plain, normalised = (seeded("xavier", cells) for cells in ("plain", "normalized"))
+def test_the_add_on_reads_normalized_cells() -> None:
+    plain, normalized = (seeded("xavier", cells) for cells in ("plain", "normalized"))
     cells = torch.rand(1, CHANNELS, 3, 4, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(normalised(cells), plain(NormalizedCells()(cells)))
-    assert not torch.allclose(normalised(cells), plain(cells))
+    torch.testing.assert_close(normalized(cells), plain(NormalizedCells()(cells)))
+    assert not torch.allclose(normalized(cells), plain(cells))
 
 
 @pytest.mark.parametrize("value", [0.0, 5.0])
@@ -94,7 +94,7 @@ def test_a_cell_whose_channels_are_all_alike_is_0_with_a_finite_gradient(value: 
 
 
 @pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
-def test_large_cells_in_half_precision_are_rounded_only_when_they_are_normalised(half: torch.dtype) -> None:
+def test_large_cells_in_half_precision_are_rounded_only_when_they_are_normalized(half: torch.dtype) -> None:
     cells = 200 * torch.rand(1, CHANNELS, 2, 2, generator=torch.Generator().manual_seed(0)).to(half)
     assert torch.equal(NormalizedCells()(cells), NormalizedCells()(cells.float()).to(half))
 

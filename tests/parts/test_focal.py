@@ -44,11 +44,11 @@ def test_a_score_is_the_similarity_of_the_nearest_cell_minus_that_of_the_mean_di
 
 
 @given(st.integers(0, 10_000), st.floats(0.0, 1.0))
-def test_no_score_is_negative_and_an_image_of_one_colour_scores_nothing(seed: int, colour: float) -> None:
+def test_no_score_is_negative_and_an_image_of_one_color_scores_nothing(seed: int, color: float) -> None:
     generator = torch.Generator().manual_seed(seed)
     comparison = pool(torch.rand(4, 3, 1, 1, generator=generator).double())
     assert (comparison(torch.rand(2, 3, 3, 3, generator=generator).double()).scores >= -1e-12).all()
-    plain = comparison(torch.full((1, 3, 3, 3), colour, dtype=torch.float64)).scores
+    plain = comparison(torch.full((1, 3, 3, 3), color, dtype=torch.float64)).scores
     torch.testing.assert_close(plain, torch.zeros(1, 4, dtype=torch.float64), rtol=0.0, atol=1e-9)
 
 

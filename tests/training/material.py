@@ -20,20 +20,20 @@ from pixpnet.members.pixpnet import Architecture, PixPNetConfig
 from pixpnet.model import Backbone, PixPNet
 from pixpnet.settings import Optimization, Replacement
 
-COLOURS = {"blue": (40, 40, 200), "green": (40, 200, 40), "red": (200, 40, 40)}
+COLORS = {"blue": (40, 40, 200), "green": (40, 200, 40), "red": (200, 40, 40)}
 COUNTS = {"train": 8, "val": 3, "test": 4}
 CHILD = Path(__file__).with_name("child.py")
 
 
-def draw_pictures(root: Path, names: Sequence[str] = tuple(COLOURS)) -> Path:
+def draw_pictures(root: Path, names: Sequence[str] = tuple(COLORS)) -> Path:
     """Coloured squares on grey noise, no two alike: train, val and test of three classes."""
     rng = np.random.default_rng(0)
     for split, count in COUNTS.items():
-        for name, colour in zip(names, COLOURS.values(), strict=True):
+        for name, color in zip(names, COLORS.values(), strict=True):
             for number in range(count):
                 pixels = rng.integers(90, 130, (32, 32, 3), dtype=np.uint8)
                 y, x = rng.integers(2, 18, 2)
-                square = np.array(colour) + rng.integers(-30, 30, (12, 12, 3))
+                square = np.array(color) + rng.integers(-30, 30, (12, 12, 3))
                 pixels[y : y + 12, x : x + 12] = square.clip(0, 255)
                 path = root / split / name / f"{number}.png"
                 path.parent.mkdir(parents=True, exist_ok=True)

@@ -36,7 +36,7 @@ def test_a_field_without_pixels_is_one_transparent_pixel() -> None:
     assert (shown.size, shown.getpixel((0, 0))) == ((1, 1), (0, 0, 0, 0))
 
 
-def test_a_normalised_image_is_shown_as_it_was() -> None:
+def test_a_normalized_image_is_shown_as_it_was() -> None:
     how = Preprocessing()
     image = torch.from_numpy(PIXELS).permute(2, 0, 1) / 255
     mean, std = (torch.tensor(values).reshape(3, 1, 1) for values in (how.mean, how.std))

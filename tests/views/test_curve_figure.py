@@ -94,7 +94,7 @@ def test_no_words_overlap_and_the_mean_field_is_a_dashed_line(
     assert f"mean field {mean_field:.1%}" in said(figure)
 
 
-def test_no_two_mappings_share_colour_or_dashes() -> None:
+def test_no_two_mappings_share_color_or_dashes() -> None:
     lines = curve_figure(table()).axes[1].lines[: len(ALL)]
     assert len({line.get_color() for line in lines}) == len(ALL)
     assert len({str(line._dash_pattern) for line in lines}) == len(ALL)

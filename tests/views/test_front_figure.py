@@ -38,8 +38,8 @@ def test_labels_stay_inside_and_never_overlap(anchors: list[Spot]) -> None:
 
 
 def test_a_label_stands_beside_its_point_and_hides_no_other_where_there_is_room() -> None:
-    anchor, neighbour = Spot(4, 2.5), Spot(4.6, 2.5)
-    (rect,) = place_labels([anchor], [(1.0, 0.2)], AREA, [anchor, neighbour])
+    anchor, neighbor = Spot(4, 2.5), Spot(4.6, 2.5)
+    (rect,) = place_labels([anchor], [(1.0, 0.2)], AREA, [anchor, neighbor])
     assert rect is not None
     edge = nearest_edge(rect, anchor)
     assert abs(edge.x - anchor.x) + abs(edge.y - anchor.y) < 0.5

@@ -28,9 +28,9 @@ def test_the_outline_encloses_as_many_pixels_as_the_boxes_hold(grid: list[list[b
 
 @given(grids)
 def test_exactly_the_pixels_of_the_region_lie_inside_its_outline(grid: list[list[bool]]) -> None:
-    centres = np.array([(x + 0.5, y + 0.5) for y in range(SIDE) for x in range(SIDE)])
+    centers = np.array([(x + 0.5, y + 0.5) for y in range(SIDE) for x in range(SIDE)])
     # Even-odd: how many rings a pixel's centre lies in, counted by matplotlib.
-    crossed = sum((Path([*ring, ring[0]]).contains_points(centres).astype(int) for ring in rings(boxes_of(grid))), 0)
+    crossed = sum((Path([*ring, ring[0]]).contains_points(centers).astype(int) for ring in rings(boxes_of(grid))), 0)
     assert (np.broadcast_to(crossed, SIDE * SIDE) % 2).astype(bool).tolist() == [cell for row in grid for cell in row]
 
 

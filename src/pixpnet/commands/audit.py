@@ -116,14 +116,14 @@ def table_row(result: Audit, model: PixPNet, found: Run, parts: tuple[str, str])
     return {
         "BBox": "yes" if found.config.crop_to_box else "no",
         "D1": _MARKS[result.grounding.verdict],
-        "D2": _MARKS[result.localisation.verdict],
+        "D2": _MARKS[result.localization.verdict],
         "D3": _MARKS[result.reasoning.verdict],
         "f": f"{model.backbone_name}{at}",
         "Expl. size +": str(size.positive),
         "Expl. size ±": str(size.both),
         "P": str(model.num_prototypes),
-        "MRF": f"{100 * result.localisation.mean_field:.1f}",
-        "Win. region": _UNKNOWN if (region := result.localisation.winning_region) is None else f"{100 * region:.1f}",
+        "MRF": f"{100 * result.localization.mean_field:.1f}",
+        "Win. region": _UNKNOWN if (region := result.localization.winning_region) is None else f"{100 * region:.1f}",
         "Acc.": _UNKNOWN if judged is None else f"{100 * judged.accuracy:.1f}",
         "95 %": _UNKNOWN if judged is None else f"{100 * judged.interval.low:.1f}–{100 * judged.interval.high:.1f}",
         "S_con": parts[0],
@@ -172,7 +172,7 @@ def _open(found: Run, moved_to: str | None, console: Console) -> DataSet | None:
 def _parts(result: Audit) -> tuple[tuple[str, Verdict, tuple[Finding, ...]], ...]:
     return (
         ("D1  prototypes are image patches", result.grounding.verdict, result.grounding.findings),
-        ("D2  they localise to parts", result.localisation.verdict, result.localisation.findings),
+        ("D2  they localise to parts", result.localization.verdict, result.localization.findings),
         ("D3  reasoning is a linear or simple tree model", result.reasoning.verdict, result.reasoning.findings),
         ("    how it was chosen", result.conduct.verdict, result.conduct.findings),
     )
@@ -204,7 +204,7 @@ def _record(path: Path, result: Audit, row: dict[str, str], where: str) -> dict[
 
     verdicts = {
         "grounding": result.grounding.verdict,
-        "localisation": result.localisation.verdict,
+        "localization": result.localization.verdict,
         "reasoning": result.reasoning.verdict,
         "conduct": result.conduct.verdict,
     }

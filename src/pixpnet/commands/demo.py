@@ -137,16 +137,16 @@ def _draw_new_birds(folder: Path) -> list[Path]:
 
     from pixpnet.data import DrawnBirds
     from pixpnet.data.birds import SPECIES
-    from pixpnet.data.drawn import birds_catalogue
+    from pixpnet.data.drawn import birds_catalog
     from pixpnet.data.resample import pixels_of
 
     known = DrawnBirds(train=len(SPECIES)).test
-    catalogue = birds_catalogue(DrawnBirds(train=len(SPECIES), test=known + len(SPECIES)))
+    catalog = birds_catalog(DrawnBirds(train=len(SPECIES), test=known + len(SPECIES)))
     folder.mkdir(exist_ok=True)
     paths = []
-    for entry in catalogue.entries[-len(SPECIES) :]:
-        paths.append(folder / f"{catalogue.class_names[entry.label].replace(' ', '-')}.png")
-        Image.fromarray(pixels_of(catalogue.reader(entry))).save(paths[-1])
+    for entry in catalog.entries[-len(SPECIES) :]:
+        paths.append(folder / f"{catalog.class_names[entry.label].replace(' ', '-')}.png")
+        Image.fromarray(pixels_of(catalog.reader(entry))).save(paths[-1])
     return paths
 
 

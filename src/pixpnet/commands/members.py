@@ -29,8 +29,8 @@ def run(args: Namespace) -> int:
         record = {
             "default": DEFAULT,
             "members": [
-                {"name": each.name, "title": each.title, "summary": each.summary, "presets": list(each.presets)}
-                for each in members
+                {"name": member.name, "title": member.title, "summary": member.summary, "presets": list(member.presets)}
+                for member in members
             ],
         }
         sys.stdout.write(json.dumps(record, indent=1) + "\n")
@@ -40,7 +40,7 @@ def run(args: Namespace) -> int:
         first, *more = wrap(f"{member.summary[0].upper()}{member.summary[1:]}.", _WIDTH)
         rows += [(member.name, member.title, first), *(("", "", line) for line in more)]
         rows.append(("", "", f"presets: {', '.join(member.presets)}"))
-        rows += [("", "", f"--to {name}: {each.summary}") for name, each in member.conversions.items()]
+        rows += [("", "", f"--to {name}: {conversion.summary}") for name, conversion in member.conversions.items()]
     sys.stdout.write("\n".join(aligned(rows)) + "\n\n")
     sys.stdout.write(
         f"Train one:    pixpnet train --member NAME --preset NAME --out RUN   ({DEFAULT} where none is named)\n"

@@ -22,8 +22,9 @@ from jsonargparse._actions import ActionConfigFile
 
 from pixpnet.commands.spelling import spell
 from pixpnet.config import RunConfig, is_user_code
-from pixpnet.earlier_names import RECIPES, translate
+from pixpnet.earlier_names import translate
 from pixpnet.family import DEFAULT, MEMBERS, Member, UnknownMember, member_named
+from pixpnet.members.recipes import RECIPES
 from pixpnet.records import plain_fields, refuse_mistyped, to_plain
 from pixpnet.safe_yaml import load_yaml, read_yaml_text
 from pixpnet.settings import MemberSettings

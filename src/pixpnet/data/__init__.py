@@ -4,7 +4,7 @@ import pixpnet._torchvision  # noqa: F401  before anything below imports torchvi
 from pixpnet.box import Box
 from pixpnet.data.augmentation import Augmentation, Draw, draw, view_generator
 from pixpnet.data.batch import Batch, collate
-from pixpnet.data.catalogue import Catalogue, Entry
+from pixpnet.data.catalog import Catalog, Entry
 from pixpnet.data.dataset import DataOptions, DataSet
 from pixpnet.data.drawn import DrawnBirds
 from pixpnet.data.errors import BadFilesError, DataError, DataWarning, ImageError, Leak, LeakError, Problem
@@ -25,7 +25,7 @@ __all__ = [
     "BadFilesError",
     "Batch",
     "Box",
-    "Catalogue",
+    "Catalog",
     "DataError",
     "DataOptions",
     "DataSet",

@@ -11,7 +11,7 @@ from typing import Any
 
 from pixpnet.data import statistics
 from pixpnet.data.augmentation import Augmentation
-from pixpnet.data.catalogue import Catalogue, Entry, Split
+from pixpnet.data.catalog import Catalog, Entry, Split
 from pixpnet.data.confined import listed_file
 from pixpnet.data.errors import DataError
 from pixpnet.data.folder import existing_folder
@@ -29,7 +29,7 @@ TEST = "cars_test_annos_withlabels.mat"
 _LARGEST, _MOST_ENTRIES = 2**26, 10**6
 
 
-def cars_catalogue(root: Path, crop_to_box: bool = False) -> Catalogue:
+def cars_catalog(root: Path, crop_to_box: bool = False) -> Catalog:
     """Lists Stanford Cars.
 
     Args:
@@ -47,7 +47,7 @@ def cars_catalogue(root: Path, crop_to_box: bool = False) -> Catalogue:
         *_entries(root, TRAIN, "cars_train", "train", len(class_names)),
         *_entries(root, TEST, "cars_test", "test", len(class_names)),
     )
-    return Catalogue(
+    return Catalog(
         name="Stanford Cars",
         class_names=class_names,
         part_names=(),

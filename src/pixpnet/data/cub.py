@@ -17,7 +17,7 @@ import numpy as np
 
 from pixpnet.data import statistics
 from pixpnet.data.augmentation import Augmentation
-from pixpnet.data.catalogue import Catalogue, Entry
+from pixpnet.data.catalog import Catalog, Entry
 from pixpnet.data.confined import listed_file
 from pixpnet.data.errors import DataError, Problem
 from pixpnet.data.folder import existing_folder
@@ -27,7 +27,7 @@ from pixpnet.data.sample import Annotation
 from pixpnet.data.splits import stable_id
 
 
-def cub_catalogue(root: Path, crop_to_box: bool = False) -> Catalogue:
+def cub_catalog(root: Path, crop_to_box: bool = False) -> Catalog:
     """Lists CUB-200-2011, or a part of it in the same layout; ids need not be contiguous.
 
     Args:
@@ -71,7 +71,7 @@ def cub_catalogue(root: Path, crop_to_box: bool = False) -> Catalogue:
                 annotation=annotation,
             )
         )
-    return Catalogue(
+    return Catalog(
         name="CUB-200-2011" if len(classes) == 200 else f"CUB-200-2011 ({len(classes)} classes)",
         class_names=tuple(_readable(classes[number]) for number in sorted(classes)),
         part_names=part_names,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pixpnet.data.augmentation import Augmentation
-from pixpnet.data.catalogue import Catalogue, Entry, Reader
+from pixpnet.data.catalog import Catalog, Entry, Reader
 from pixpnet.data.drawn import DrawnBirds
 from pixpnet.data.errors import BadFilesError, DataError, DataWarning, Leak, LeakError, Problem, listing
 from pixpnet.data.leaks import find_leaks
@@ -106,13 +106,13 @@ class Divided:
     copies: tuple[Leak, ...] = ()
 
 
-def open_catalogue(
-    catalogue: Catalogue, options: DataOptions, progress: Progress | None = None, listed: ImageList | None = None
+def open_catalog(
+    catalog: Catalog, options: DataOptions, progress: Progress | None = None, listed: ImageList | None = None
 ) -> DataSet:
     """Makes a data set of a catalogue; see `pixpnet.data.open_data`.
 
     Args:
-        catalogue: what there is.
+        catalog: what there is.
         options: what is wanted.
         progress: told how many of how many files have been looked at.
         listed: where a run had the images; they are put there again, and what is different is in `changes`.
@@ -122,78 +122,78 @@ def open_catalogue(
         LeakError: if test images are in train and `on_leak` is "refuse".
         DataError: if a class has nothing to learn from.
     """
-    facts = {} if catalogue.root is None else scan(catalogue, progress)
-    problems = unusable(catalogue, facts)
+    facts = {} if catalog.root is None else scan(catalog, progress)
+    problems = unusable(catalog, facts)
     _decide(
         problems,
         options.on_bad == "stop",
-        lambda: BadFilesError(catalogue.name, problems),
+        lambda: BadFilesError(catalog.name, problems),
         lambda: (
-            f"{catalogue.name}: going on without {len(problems)} unusable file(s)\n"
+            f"{catalog.name}: going on without {len(problems)} unusable file(s)\n"
             + listing([f"{problem.where}: {problem.reason}" for problem in problems])
         ),
     )
-    divided = divide(usable(catalogue.entries, facts), catalogue, options)
-    _refuse_empty_classes(catalogue, divided.train)
+    divided = divide(usable(catalog.entries, facts), catalog, options)
+    _refuse_empty_classes(catalog, divided.train)
     changes, why_empty = Changes(), ""
     if listed is not None:
-        held_out, (divided, changes) = divided.test, _as_listed(divided, catalogue, listed)
+        held_out, (divided, changes) = divided.test, _as_listed(divided, catalog, listed)
         if not divided.train:
             raise DataError(
-                f"none of the images that the run learnt from is in {catalogue.name}: is it another data set? (To "
+                f"none of the images that the run learnt from is in {catalog.name}: is it another data set? (To "
                 "judge a model on other images: pixpnet evaluate RUN --data ...)"
             )
         if held_out:
-            why_empty = f"{catalogue.name}: nothing is left to test on\n" + "\n".join(changes.sentences)
+            why_empty = f"{catalog.name}: nothing is left to test on\n" + "\n".join(changes.sentences)
     if divided.copies:
-        warnings.warn(_copies_notice(catalogue, divided, options), DataWarning, stacklevel=3)
+        warnings.warn(_copies_notice(catalog, divided, options), DataWarning, stacklevel=3)
     leaks = find_leaks((*divided.train, *divided.val), divided.test)
     _decide(
         leaks,
         options.on_leak == "refuse",
-        lambda: LeakError(catalogue.name, leaks),
+        lambda: LeakError(catalog.name, leaks),
         lambda: (
-            f"{catalogue.name}: {len(leaks)} test image(s) are also in train, so it is no test\n"
+            f"{catalog.name}: {len(leaks)} test image(s) are also in train, so it is no test\n"
             + listing([f"{leak.test_id} is {leak.train_id}" for leak in leaks])
         ),
     )
-    preprocessing = catalogue.preprocessing
-    if not catalogue.statistics_known:
+    preprocessing = catalog.preprocessing
+    if not catalog.statistics_known:
         # Paper: over the full data set. Here over what may be learnt from; the test images stay closed.
         by_pixels = {fact.digest: fact for fact in facts.values()}
         found = statistics_of(by_pixels[entry.digest or ""] for entry in (*divided.train, *divided.val))
         preprocessing = replace(preprocessing, mean=found.mean, std=found.std)
     return DataSet(
-        name=catalogue.name,
-        class_names=catalogue.class_names,
-        part_names=catalogue.part_names,
-        point_parts=catalogue.point_parts,
+        name=catalog.name,
+        class_names=catalog.class_names,
+        part_names=catalog.part_names,
+        point_parts=catalog.point_parts,
         train=divided.train,
         val=divided.val,
-        test=LockedSplit(catalogue.name, divided.test, why_empty),
-        reader=catalogue.reader,
+        test=LockedSplit(catalog.name, divided.test, why_empty),
+        reader=catalog.reader,
         preprocessing=preprocessing,
-        augmentation=catalogue.augmentation,
+        augmentation=catalog.augmentation,
         skipped=problems,
         leaks=leaks,
-        split_rule=_rule(catalogue, options),
+        split_rule=_rule(catalog, options),
         changes=changes,
     )
 
 
-def divide(entries: Iterable[Entry], catalogue: Catalogue, options: DataOptions) -> Divided:
+def divide(entries: Iterable[Entry], catalog: Catalog, options: DataOptions) -> Divided:
     """Puts entries into splits: the data set's own where it has them, the rest taken from train.
 
     Where the data set itself puts copies of one picture into train and validation, train keeps its copy: a picture that
     was learnt says nothing about others. (By the rule `quota` validation keeps it too, as in earlier versions.)
     """
     entries = tuple(entries)
-    rule = _rule(catalogue, options)
+    rule = _rule(catalog, options)
     train, val, test = (tuple(entry for entry in entries if entry.split == split) for split in ("train", "val", "test"))
-    if "test" not in catalogue.decided:
+    if "test" not in catalog.decided:
         # Not by the run's seed: what one run is tuned on must not be another run's test.
         train, test = take(train, options.test_fraction, 0, "test", rule)
-    if "val" not in catalogue.decided:
+    if "val" not in catalog.decided:
         train, val = take(train, options.validation_fraction, options.seed, "validation", rule)
     copies = find_leaks(train, val)
     if rule == "pixels":
@@ -202,17 +202,17 @@ def divide(entries: Iterable[Entry], catalogue: Catalogue, options: DataOptions)
     return Divided(train, val, test, copies)
 
 
-def _as_listed(divided: Divided, catalogue: Catalogue, listed: ImageList) -> tuple[Divided, Changes]:
+def _as_listed(divided: Divided, catalog: Catalog, listed: ImageList) -> tuple[Divided, Changes]:
     placed = place(
-        [("train", divided.train), ("val", divided.val), ("test", divided.test)], catalogue.class_names, listed
+        [("train", divided.train), ("val", divided.val), ("test", divided.test)], catalog.class_names, listed
     )
     return Divided(placed.train, placed.val, placed.test), placed.changes
 
 
-def unusable(catalogue: Catalogue, facts: Mapping[str, FileFacts]) -> tuple[Problem, ...]:
+def unusable(catalog: Catalog, facts: Mapping[str, FileFacts]) -> tuple[Problem, ...]:
     """Everything that is wrong with a data set's files."""
     bad = [Problem(id_, fact.reason) for id_, fact in sorted(facts.items()) if fact.reason is not None]
-    return (*catalogue.problems, *bad)
+    return (*catalog.problems, *bad)
 
 
 def usable(entries: Iterable[Entry], facts: Mapping[str, FileFacts]) -> tuple[Entry, ...]:
@@ -224,15 +224,15 @@ def usable(entries: Iterable[Entry], facts: Mapping[str, FileFacts]) -> tuple[En
     )
 
 
-def _rule(catalogue: Catalogue, options: DataOptions) -> SplitRule:
+def _rule(catalog: Catalog, options: DataOptions) -> SplitRule:
     """Drawn images have no files that come and go, and keep the split that they always had."""
-    return "quota" if catalogue.root is None else options.split_rule
+    return "quota" if catalog.root is None else options.split_rule
 
 
-def _copies_notice(catalogue: Catalogue, divided: Divided, options: DataOptions) -> str:
-    left_out = _rule(catalogue, options) == "pixels"
+def _copies_notice(catalog: Catalog, divided: Divided, options: DataOptions) -> str:
+    left_out = _rule(catalog, options) == "pixels"
     return (
-        f"{catalogue.name}: {len(divided.copies)} validation image(s) are also in train"
+        f"{catalog.name}: {len(divided.copies)} validation image(s) are also in train"
         + (" and left out of validation\n" if left_out else ", so validation looks better than it is\n")
         + listing([f"{copy.test_id} (validation) is {copy.train_id} (train)" for copy in divided.copies])
     )
@@ -246,8 +246,8 @@ def _decide(found: tuple[object, ...], refuse: bool, error: Callable[[], DataErr
     warnings.warn(notice(), DataWarning, stacklevel=4)
 
 
-def _refuse_empty_classes(catalogue: Catalogue, train: tuple[Entry, ...]) -> None:
+def _refuse_empty_classes(catalog: Catalog, train: tuple[Entry, ...]) -> None:
     counts = Counter(entry.label for entry in train)
-    empty = [name for label, name in enumerate(catalogue.class_names) if counts[label] == 0]
+    empty = [name for label, name in enumerate(catalog.class_names) if counts[label] == 0]
     if empty:
-        raise DataError(f"{catalogue.name}: no usable training image in {', '.join(empty[:10])}: add some or remove it")
+        raise DataError(f"{catalog.name}: no usable training image in {', '.join(empty[:10])}: add some or remove it")

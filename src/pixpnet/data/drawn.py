@@ -6,7 +6,7 @@ import numpy as np
 
 from pixpnet.data.augmentation import Augmentation
 from pixpnet.data.birds import PARTS, SPECIES, BirdOptions, draw_bird
-from pixpnet.data.catalogue import Catalogue, Entry, Split
+from pixpnet.data.catalog import Catalog, Entry, Split
 from pixpnet.data.preprocessing import Preprocessing
 from pixpnet.data.sample import Annotation, Sample, source_sample
 from pixpnet.data.scan import facts_of
@@ -62,7 +62,7 @@ class BirdReader:
     birds: DrawnBirds
 
     def __call__(self, entry: Entry) -> Sample:
-        """Draws an entry; see `pixpnet.data.catalogue.Reader`."""
+        """Draws an entry; see `pixpnet.data.catalog.Reader`."""
         birds = self.birds
         options = replace(birds.options, confounder=0.0) if entry.split == "test" else birds.options
         drawing = draw_bird(birds.world, entry.index, entry.label, (birds.size, birds.size), options)
@@ -76,13 +76,13 @@ class BirdReader:
         return source_sample(drawing.image, entry.label, entry.id, annotation, drawing.masks)
 
 
-def birds_catalogue(birds: DrawnBirds) -> Catalogue:
+def birds_catalog(birds: DrawnBirds) -> Catalog:
     """Lists drawn birds; nothing is drawn but a few to measure mean and std."""
     reader = BirdReader(birds)
     train = _entries("train", birds.train, 0)
     sizes = Preprocessing(shortest_side=birds.size, crop=birds.size, size=birds.size)
     found = statistics_of(facts_of(reader(entry)) for entry in train[:_LOOKED_AT])
-    return Catalogue(
+    return Catalog(
         name="drawn birds",
         class_names=tuple(species.name for species in SPECIES),
         part_names=PARTS,

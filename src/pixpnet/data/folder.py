@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pixpnet.data.augmentation import Augmentation
-from pixpnet.data.catalogue import Catalogue, Entry, Split
+from pixpnet.data.catalog import Catalog, Entry, Split
 from pixpnet.data.decode import EXTENSIONS
 from pixpnet.data.errors import DataError, Problem
 from pixpnet.data.parts_csv import FILE_NAME, PartsTable, read_parts
@@ -27,7 +27,7 @@ SPLIT_FOLDERS: dict[str, Split] = {
 }
 
 
-def folder_catalogue(root: Path) -> Catalogue:
+def folder_catalog(root: Path) -> Catalog:
     """Lists a folder of images.
 
     A class is a folder; images may lie deeper in it. If `root` holds a folder `train`, the split folders
@@ -66,7 +66,7 @@ def folder_catalogue(root: Path) -> Catalogue:
         Entry(_id(path, root), labels[name], split, path) for name, split, path in found.images if name in labels
     )
     parts = _parts(root, entries)
-    return Catalogue(
+    return Catalog(
         name=root.name,
         class_names=class_names,
         part_names=parts.part_names,

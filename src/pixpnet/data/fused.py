@@ -15,7 +15,7 @@ from pixpnet.data import homography
 from pixpnet.data.augmentation import Augmentation, Draw
 from pixpnet.data.homography import Matrix
 from pixpnet.data.preprocessing import Preprocessing, crop_to_pixel, source_to_resized
-from pixpnet.data.resample import blurred, moved, normalised, pixels_of, resized, sharpened, warped
+from pixpnet.data.resample import blurred, moved, normalized, pixels_of, resized, sharpened, warped
 from pixpnet.data.sample import Sample
 
 
@@ -44,21 +44,21 @@ def augment(sample: Sample, draw: Draw, preprocessing: Preprocessing, augmentati
         if draw.sharpen:
             pixels = sharpened(pixels, augmentation.sharpness)
         pixels = warped(pixels, resized_to_pixel, preprocessing.size)
-    image = normalised(pixels, preprocessing.mean, preprocessing.std)
+    image = normalized(pixels, preprocessing.mean, preprocessing.std)
     return moved(sample, image, to_pixel, preprocessing.size)
 
 
 def view_to_pixel(size: tuple[int, int], draw: Draw, preprocessing: Preprocessing) -> Matrix:
     """Steps 4 to 9 of App. E as one map from the resized image of this height and width."""
     height, width = size
-    centre = (width / 2, height / 2)
+    center = (width / 2, height / 2)
     maps = []
     if draw.rotation is not None:
-        maps.append(homography.rotation(draw.rotation, centre))
+        maps.append(homography.rotation(draw.rotation, center))
     if draw.corners is not None:
         maps.append(homography.perspective(image_corners(size), moved_corners(size, draw.corners)))
     if draw.shear is not None:
-        maps.append(homography.shearing(draw.shear, centre))
+        maps.append(homography.shearing(draw.shear, center))
     if draw.flip:
         maps.append(homography.mirroring(width))
     maps.append(crop_to_pixel(*draw.crop_square(size, preprocessing.crop), preprocessing))

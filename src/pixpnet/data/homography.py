@@ -29,19 +29,19 @@ def translation(x: float, y: float) -> Matrix:
     return np.array([[1.0, 0.0, x], [0.0, 1.0, y], [0.0, 0.0, 1.0]])
 
 
-def rotation(degrees: float, centre: tuple[float, float]) -> Matrix:
+def rotation(degrees: float, center: tuple[float, float]) -> Matrix:
     """Turns counter-clockwise, as a person sees it, about a centre (x, y).
 
     >>> transform_points(rotation(90, (1.0, 1.0)), np.array([[2.0, 1.0]])).round(6)
     array([[1., 0.]])
     """
     cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
-    return _about(centre, np.array([[cos, sin, 0.0], [-sin, cos, 0.0], [0.0, 0.0, 1.0]]))
+    return _about(center, np.array([[cos, sin, 0.0], [-sin, cos, 0.0], [0.0, 0.0, 1.0]]))
 
 
-def shearing(degrees: float, centre: tuple[float, float]) -> Matrix:
+def shearing(degrees: float, center: tuple[float, float]) -> Matrix:
     """Slides rows sideways about a centre; a positive angle pushes what is above to the right."""
-    return _about(centre, np.array([[1.0, -math.tan(math.radians(degrees)), 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]))
+    return _about(center, np.array([[1.0, -math.tan(math.radians(degrees)), 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]))
 
 
 def mirroring(width: float) -> Matrix:
@@ -82,5 +82,5 @@ def inverse(matrix: Matrix) -> Matrix:
     return np.linalg.inv(matrix)
 
 
-def _about(centre: tuple[float, float], matrix: Matrix) -> Matrix:
-    return compose(translation(*centre), matrix, translation(-centre[0], -centre[1]))
+def _about(center: tuple[float, float], matrix: Matrix) -> Matrix:
+    return compose(translation(*center), matrix, translation(-center[0], -center[1]))

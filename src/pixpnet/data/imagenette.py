@@ -7,9 +7,9 @@ and validation images are taken from train.
 from dataclasses import replace
 from pathlib import Path
 
-from pixpnet.data.catalogue import Catalogue, Entry
+from pixpnet.data.catalog import Catalog, Entry
 from pixpnet.data.errors import DataError
-from pixpnet.data.folder import existing_folder, folder_catalogue
+from pixpnet.data.folder import existing_folder, folder_catalog
 from pixpnet.data.preprocessing import Preprocessing
 from pixpnet.data.reader import FileReader
 
@@ -28,7 +28,7 @@ CLASS_NAMES = {
 }
 
 
-def imagenette_catalogue(root: Path) -> Catalogue:
+def imagenette_catalog(root: Path) -> Catalog:
     """Lists ImageNette in any of its three sizes.
 
     Args:
@@ -39,7 +39,7 @@ def imagenette_catalogue(root: Path) -> Catalogue:
     """
     root = existing_folder(root)
     root = next((root / name for name in FOLDERS if (root / name / "train").is_dir()), root)
-    listed = folder_catalogue(root)
+    listed = folder_catalog(root)
     if set(listed.class_names) != set(CLASS_NAMES):
         raise DataError(
             f"{root} is not an ImageNette folder: expected the classes {', '.join(CLASS_NAMES)}, "

@@ -36,7 +36,7 @@ _MORE_ROWS = 1
 # Bytes at the end that the check goes without. Fewer than these are let pass: some encoders leave a few behind.
 _HELD_BACK = 3
 _MOST_LINES = 65500
-_GREY = 128
+_GRAY = 128
 _OTHER_BITS = bytes(range(0x35, 0xD5, 7)) * 4
 # A symbol is one bit at least; a block has two of them, and in the first scan of a progressive file one.
 _LEAST_BITS = {"sequential": 2, "progressive": 1}
@@ -234,12 +234,12 @@ def _filling(data: bytes, jpeg: _Jpeg) -> Bool[np.ndarray, "rows cols"] | None:
     rows, cols = lines // 8, -(-jpeg.width // 8)
     if means.shape != (rows, cols):
         return None
-    wide = np.full((rows, jpeg.unit_cols * jpeg.widest), _GREY, dtype=np.uint8)
+    wide = np.full((rows, jpeg.unit_cols * jpeg.widest), _GRAY, dtype=np.uint8)
     wide[:, :cols] = means
     units: UInt8[np.ndarray, "rows tall cols wide"] = wide.reshape(
         rows // jpeg.tallest, jpeg.tallest, jpeg.unit_cols, jpeg.widest
     )
-    return np.asarray((units == _GREY).all(axis=(1, 3)))
+    return np.asarray((units == _GRAY).all(axis=(1, 3)))
 
 
 def _goes_on(filled: Bool[np.ndarray, "rows cols"], jpeg: _Jpeg) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from pixpnet.data.catalogue import Entry
+from pixpnet.data.catalog import Entry
 from pixpnet.data.errors import Leak
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from io import StringIO
 from typing import NamedTuple, get_args
 
-from pixpnet.data.catalogue import Entry, Split
+from pixpnet.data.catalog import Entry, Split
 from pixpnet.data.errors import DataError, listing
 
 _COLUMNS = ("split", "class", "id", "digest")

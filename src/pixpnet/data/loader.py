@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from pixpnet.data.augmentation import Augmentation, draw, order_generator, view_generator
 from pixpnet.data.batch import collate
-from pixpnet.data.catalogue import Entry, Reader
+from pixpnet.data.catalog import Entry, Reader
 from pixpnet.data.dataset import DataSet
 from pixpnet.data.fused import augment
 from pixpnet.data.preprocessing import Preprocessing, preprocess

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pixpnet.data.catalogue import Entry
+from pixpnet.data.catalog import Entry
 from pixpnet.data.errors import DataError
 from pixpnet.data.listed import ImageList
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from pixpnet.data import homography
-from pixpnet.data.catalogue import Entry, Reader
+from pixpnet.data.catalog import Entry, Reader
 from pixpnet.data.decode import read_image
 from pixpnet.data.errors import ImageError
 from pixpnet.data.resample import Pixels
@@ -32,7 +32,7 @@ class FileReader:
     strict: bool = False
 
     def __call__(self, entry: Entry) -> Sample:
-        """Reads an entry; see `pixpnet.data.catalogue.Reader`."""
+        """Reads an entry; see `pixpnet.data.catalog.Reader`."""
         if entry.path is None:
             raise ValueError(f"{entry.id} has no file to read")
         try:
@@ -74,7 +74,7 @@ class CachedReader:
     _kept: dict[str, Sample] = field(default_factory=dict, repr=False)
 
     def __call__(self, entry: Entry) -> Sample:
-        """Reads an entry; see `pixpnet.data.catalogue.Reader`."""
+        """Reads an entry; see `pixpnet.data.catalog.Reader`."""
         kept = self._kept.get(entry.id)
         if kept is not None:
             return kept
@@ -97,7 +97,7 @@ class WithoutMasks:
     reader: Reader
 
     def __call__(self, entry: Entry) -> Sample:
-        """Reads an entry; see `pixpnet.data.catalogue.Reader`."""
+        """Reads an entry; see `pixpnet.data.catalog.Reader`."""
         return replace(self.reader(entry), masks=None)
 
 

@@ -1,6 +1,6 @@
 """Names of data sets: `birds`, `cub:PATH`, `cars:PATH`, `imagenette:PATH`, `folder:PATH`.
 
-A new kind of data set is a function that returns a `Catalogue`, and one line in `KINDS`.
+A new kind of data set is a function that returns a `Catalog`, and one line in `KINDS`.
 """
 
 from collections import Counter
@@ -10,14 +10,14 @@ from pathlib import Path
 
 from pixpnet.class_names import fault_of
 from pixpnet.data import cars, imagenette
-from pixpnet.data.cars import cars_catalogue
-from pixpnet.data.catalogue import Catalogue
-from pixpnet.data.cub import cub_catalogue
-from pixpnet.data.dataset import DataOptions, DataSet, open_catalogue
-from pixpnet.data.drawn import birds_catalogue
+from pixpnet.data.cars import cars_catalog
+from pixpnet.data.catalog import Catalog
+from pixpnet.data.cub import cub_catalog
+from pixpnet.data.dataset import DataOptions, DataSet, open_catalog
+from pixpnet.data.drawn import birds_catalog
 from pixpnet.data.errors import ClassNameError, DataError, Problem
-from pixpnet.data.folder import folder_catalogue
-from pixpnet.data.imagenette import imagenette_catalogue
+from pixpnet.data.folder import folder_catalog
+from pixpnet.data.imagenette import imagenette_catalog
 from pixpnet.data.listed import ImageList
 from pixpnet.data.scan import Progress
 
@@ -30,12 +30,12 @@ class DataSpec:
     path: Path
 
 
-KINDS: dict[str, Callable[[Path, DataOptions], Catalogue]] = {
-    "birds": lambda path, options: birds_catalogue(options.birds),
-    "cub": lambda path, options: cub_catalogue(path, options.crop_to_box),
-    "cars": lambda path, options: cars_catalogue(path, options.crop_to_box),
-    "imagenette": lambda path, options: imagenette_catalogue(path),
-    "folder": lambda path, options: folder_catalogue(path),
+KINDS: dict[str, Callable[[Path, DataOptions], Catalog]] = {
+    "birds": lambda path, options: birds_catalog(options.birds),
+    "cub": lambda path, options: cub_catalog(path, options.crop_to_box),
+    "cars": lambda path, options: cars_catalog(path, options.crop_to_box),
+    "imagenette": lambda path, options: imagenette_catalog(path),
+    "folder": lambda path, options: folder_catalog(path),
 }
 _FORMS = "birds, cub:PATH, cars:PATH, imagenette:PATH or folder:PATH"
 
@@ -84,30 +84,30 @@ def same_place(one: str, two: str) -> bool:
     return first.kind == second.kind and first.path.resolve() == second.path.resolve()
 
 
-def catalogue_of(spec: DataSpec, options: DataOptions) -> Catalogue:
+def catalog_of(spec: DataSpec, options: DataOptions) -> Catalog:
     """Lists a data set without looking into its images.
 
     Raises:
         ClassNameError: if a class has a name that no model may have (`pixpnet.class_names`).
         DataError: if it is no data set.
     """
-    catalogue = _without_twins(KINDS[spec.kind](spec.path, options))
-    fault = fault_of(catalogue.class_names, catalogue.class_folders)
+    catalog = _without_twins(KINDS[spec.kind](spec.path, options))
+    fault = fault_of(catalog.class_names, catalog.class_folders)
     if fault is not None:
-        raise ClassNameError(f"{catalogue.name}: {fault}")
-    return catalogue
+        raise ClassNameError(f"{catalog.name}: {fault}")
+    return catalog
 
 
-def _without_twins(catalogue: Catalogue) -> Catalogue:
+def _without_twins(catalog: Catalog) -> Catalog:
     """Two files with one stable name would stand for each other: the second becomes a problem."""
-    times = Counter(entry.id for entry in catalogue.entries)
-    if len(times) == len(catalogue.entries):
-        return catalogue
-    first = {entry.id: entry for entry in reversed(catalogue.entries)}
+    times = Counter(entry.id for entry in catalog.entries)
+    if len(times) == len(catalog.entries):
+        return catalog
+    first = {entry.id: entry for entry in reversed(catalog.entries)}
     twins = [
         Problem(id_, f"{count} files have this stable name: rename them") for id_, count in times.items() if count > 1
     ]
-    return replace(catalogue, entries=tuple(reversed(first.values())), problems=(*catalogue.problems, *twins))
+    return replace(catalog, entries=tuple(reversed(first.values())), problems=(*catalog.problems, *twins))
 
 
 def open_data(
@@ -142,4 +142,4 @@ def open_spec(
     spec: DataSpec, options: DataOptions, progress: Progress | None = None, listed: ImageList | None = None
 ) -> DataSet:
     """Like `open_data`, for a name that has been parsed or guessed."""
-    return open_catalogue(catalogue_of(spec, options), options, progress, listed)
+    return open_catalog(catalog_of(spec, options), options, progress, listed)

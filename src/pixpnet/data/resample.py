@@ -37,7 +37,7 @@ def resampled(
         std: per channel, 0-1.
     """
     pixels = pixels_of(sample)
-    image = normalised(warped(pixels, to_pixel, size), mean, std)
+    image = normalized(warped(pixels, to_pixel, size), mean, std)
     return moved(sample, image, to_pixel, size)
 
 
@@ -73,7 +73,7 @@ def warped(pixels: Pixels, to_pixel: Matrix, size: int) -> UInt8[np.ndarray, "{s
     pixels, to_pixel = _averaged_down(pixels, to_pixel, size)
     return np.asarray(
         cv2.warpPerspective(
-            pixels, _between_centres(to_pixel), (size, size), flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+            pixels, _between_centers(to_pixel), (size, size), flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
         )
     )
 
@@ -103,7 +103,7 @@ def sharpened(pixels: Pixels, factor: float) -> Pixels:
     return result
 
 
-def normalised(
+def normalized(
     pixels: Pixels, mean: tuple[float, float, float], std: tuple[float, float, float]
 ) -> Float32[np.ndarray, "3 height width"]:
     """Channels first, 0-1, minus mean, over std."""
@@ -116,8 +116,8 @@ def normalised(
 
 def _averaged_down(pixels: Pixels, to_pixel: Matrix, size: int) -> tuple[UInt8[np.ndarray, "rows cols 3"], Matrix]:
     """Brings a large file to between one and two source pixels per output pixel."""
-    centre = np.array([[size / 2, size / 2], [size / 2 + 1, size / 2], [size / 2, size / 2 + 1]])
-    spread = homography.transform_points(homography.inverse(to_pixel), centre)
+    center = np.array([[size / 2, size / 2], [size / 2 + 1, size / 2], [size / 2, size / 2 + 1]])
+    spread = homography.transform_points(homography.inverse(to_pixel), center)
     density = float(min(np.linalg.norm(spread[1] - spread[0]), np.linalg.norm(spread[2] - spread[0])))
     if density < 2:
         return pixels, to_pixel
@@ -127,7 +127,7 @@ def _averaged_down(pixels: Pixels, to_pixel: Matrix, size: int) -> tuple[UInt8[n
     return resized(pixels, small), to_pixel @ back
 
 
-def _between_centres(to_pixel: Matrix) -> Matrix:
+def _between_centers(to_pixel: Matrix) -> Matrix:
     """OpenCV counts from pixel centres, and wants the map from the output back to the input."""
     there, back = homography.translation(0.5, 0.5), homography.translation(-0.5, -0.5)
     return homography.compose(back, homography.inverse(to_pixel), there)
@@ -146,7 +146,7 @@ def _warped_masks(
 ) -> Bool[np.ndarray, "parts {size} {size}"]:
     """Nearest neighbour; eight masks travel as the bits of one image."""
     packed = np.packbits(masks, axis=0)
-    matrix = _between_centres(to_pixel)
+    matrix = _between_centers(to_pixel)
     flags = cv2.INTER_NEAREST | cv2.WARP_INVERSE_MAP
     planes = [cv2.warpPerspective(plane, matrix, (size, size), flags=flags) for plane in packed]
     if not planes:

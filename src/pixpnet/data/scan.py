@@ -19,7 +19,7 @@ import cv2
 import numpy as np
 from jaxtyping import Int64, UInt8
 
-from pixpnet.data.catalogue import Catalogue, Entry, Reader
+from pixpnet.data.catalog import Catalog, Entry, Reader
 from pixpnet.data.errors import DataWarning, ImageError
 from pixpnet.data.reader import FileReader
 from pixpnet.data.resample import pixels_of
@@ -55,22 +55,22 @@ class FileFacts:
     squares: tuple[int, int, int] = (0, 0, 0)
 
 
-def scan(catalogue: Catalogue, progress: Progress | None = None) -> dict[str, FileFacts]:
+def scan(catalog: Catalog, progress: Progress | None = None) -> dict[str, FileFacts]:
     """Looks at every image of a data set once.
 
     Args:
-        catalogue: what to look at.
+        catalog: what to look at.
         progress: told how many of how many images are done, after each.
 
     Returns:
         facts by stable id.
     """
-    cache = _cache_file(catalogue)
+    cache = _cache_file(catalog)
     known = {} if cache is None else _load(cache)
-    stamps = {entry.id: _stamp(entry) for entry in catalogue.entries}
+    stamps = {entry.id: _stamp(entry) for entry in catalog.entries}
     facts: dict[str, FileFacts] = {}
     fresh: list[Entry] = []
-    for entry in catalogue.entries:
+    for entry in catalog.entries:
         stamp, remembered = stamps[entry.id], known.get(entry.id)
         if stamp is not None and remembered is not None and remembered[0] == stamp:
             facts[entry.id] = remembered[1]
@@ -78,15 +78,15 @@ def scan(catalogue: Catalogue, progress: Progress | None = None) -> dict[str, Fi
             fresh.append(entry)
     done = len(facts)
     if progress is not None:
-        progress(done, len(catalogue.entries))
+        progress(done, len(catalog.entries))
     # Decoding, hashing and counting all leave the interpreter lock, so threads are enough.
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        looks = pool.map(lambda entry: _look(entry, _of_whole_files(catalogue.reader)), fresh)
+        looks = pool.map(lambda entry: _look(entry, _of_whole_files(catalog.reader)), fresh)
         for entry, result in zip(fresh, looks, strict=True):
             facts[entry.id] = result
             done += 1
             if progress is not None:
-                progress(done, len(catalogue.entries))
+                progress(done, len(catalog.entries))
     if cache is not None and fresh:
         # What could not be read is tried again: a permission or a newer decoder changes no time stamp.
         _save(
@@ -151,10 +151,10 @@ def _stamp(entry: Entry) -> list[int] | None:
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
-def _cache_file(catalogue: Catalogue) -> Path | None:
-    if catalogue.root is None:
+def _cache_file(catalog: Catalog) -> Path | None:
+    if catalog.root is None:
         return None
-    key = f"{catalogue.root.resolve()}\0{_of_whole_files(catalogue.reader)!r}"
+    key = f"{catalog.root.resolve()}\0{_of_whole_files(catalog.reader)!r}"
     return cache_folder() / f"scan-{hashlib.blake2b(key.encode(), digest_size=8).hexdigest()}.json"
 
 

@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
-from pixpnet.data.catalogue import Entry
+from pixpnet.data.catalog import Entry
 
 SplitRule: TypeAlias = Literal["pixels", "quota"]
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Bool
 
-from pixpnet.data.catalogue import Catalogue, Entry
+from pixpnet.data.catalog import Catalog, Entry
 from pixpnet.data.dataset import DataOptions, divide, unusable, usable
 from pixpnet.data.errors import Leak, Problem
 from pixpnet.data.leaks import find_leaks
-from pixpnet.data.registry import DataSpec, catalogue_of
+from pixpnet.data.registry import DataSpec, catalog_of
 from pixpnet.data.sample import inside
 from pixpnet.data.scan import FileFacts, Progress, scan
 from pixpnet.data.statistics import Statistics, statistics_of
@@ -131,9 +131,9 @@ def check(spec: DataSpec, options: DataOptions | None = None, progress: Progress
     """
     # Whole files are judged, also where training would show only the boxes.
     chosen = replace(DataOptions() if options is None else options, crop_to_box=False)
-    catalogue = catalogue_of(spec, chosen)
-    facts = scan(catalogue, progress)
-    divided = divide(usable(catalogue.entries, facts), catalogue, chosen)
+    catalog = catalog_of(spec, chosen)
+    facts = scan(catalog, progress)
+    divided = divide(usable(catalog.entries, facts), catalog, chosen)
     learnt_from = (*divided.train, *divided.val)
     fine = [fact for fact in facts.values() if fact.reason is None]
     sides = sorted(min(fact.height, fact.width) for fact in fine) or [0]
@@ -142,23 +142,23 @@ def check(spec: DataSpec, options: DataOptions | None = None, progress: Progress
     )
     counts = tuple(
         ClassCount(name, in_train[label], in_val[label], in_test[label])
-        for label, name in enumerate(catalogue.class_names)
+        for label, name in enumerate(catalog.class_names)
     )
-    own = catalogue.preprocessing
+    own = catalog.preprocessing
     return Verdict(
-        name=catalogue.name,
+        name=catalog.name,
         counts=counts,
-        problems=unusable(catalogue, facts),
-        ignored=tuple(catalogue.ignored),
+        problems=unusable(catalog, facts),
+        ignored=tuple(catalog.ignored),
         leaks=find_leaks(learnt_from, divided.test),
         validation_leaks=divided.copies,
         contradictions=_contradictions((*learnt_from, *divided.test)),
         lonely=tuple(count.name for count in counts if count.train == 1 and count.val == 0),
-        coverage=_coverage(catalogue, facts),
-        points_outside=sum(_points_outside(entry, facts[entry.id]) for entry in catalogue.entries),
+        coverage=_coverage(catalog, facts),
+        points_outside=sum(_points_outside(entry, facts[entry.id]) for entry in catalog.entries),
         shortest_sides=(sides[0], sides[len(sides) // 2], sides[-1]),
         measured=statistics_of(facts[entry.id] for entry in learnt_from) if learnt_from else None,
-        published=Statistics(own.mean, own.std) if catalogue.statistics_known and catalogue.root else None,
+        published=Statistics(own.mean, own.std) if catalog.statistics_known and catalog.root else None,
     )
 
 
@@ -175,19 +175,19 @@ def _contradictions(entries: tuple[Entry, ...]) -> tuple[Contradiction, ...]:
     )
 
 
-def _coverage(catalogue: Catalogue, facts: Mapping[str, FileFacts]) -> tuple[PartCoverage, ...]:
-    if not catalogue.part_names:
+def _coverage(catalog: Catalog, facts: Mapping[str, FileFacts]) -> tuple[PartCoverage, ...]:
+    if not catalog.part_names:
         return ()
-    if catalogue.root is None:
-        samples = [catalogue.reader(entry) for entry in catalogue.entries[:_DRAWN_LOOKED_AT]]
+    if catalog.root is None:
+        samples = [catalog.reader(entry) for entry in catalog.entries[:_DRAWN_LOOKED_AT]]
         visible = np.stack([sample.visible.numpy() for sample in samples])
     else:
-        entries = usable(catalogue.entries, facts)
-        visible = np.array([_seen(entry, facts[entry.id]) for entry in entries]).reshape(-1, len(catalogue.point_parts))
-    point_parts = np.array(catalogue.point_parts)
+        entries = usable(catalog.entries, facts)
+        visible = np.array([_seen(entry, facts[entry.id]) for entry in entries]).reshape(-1, len(catalog.point_parts))
+    point_parts = np.array(catalog.point_parts)
     return tuple(
         PartCoverage(name, float(visible[:, point_parts == part].any(axis=1).mean()) if len(visible) else 0.0)
-        for part, name in enumerate(catalogue.part_names)
+        for part, name in enumerate(catalog.part_names)
     )
 
 

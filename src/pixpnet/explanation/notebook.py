@@ -31,7 +31,7 @@ from pixpnet.fields.table import percent
 _SHOWN_WIDTH = 320
 _CROP_SIDE = 96
 # Okabe and Ito's palette, which people tell apart however they see colours; the rest repeat.
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442", "#000000")
+_COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442", "#000000")
 
 
 def html_of(explanation: Explanation) -> str:
@@ -79,7 +79,7 @@ def _picture(explanation: Explanation, explained: ClassExplanation) -> str:
     height, width = explanation.size
     pixels = np.frombuffer(explanation.pixels, np.uint8).reshape(height, width, 3)
     boxes = [
-        f'<rect x="{x0}" y="{y0}" width="{x1 - x0}" height="{y1 - y0}" fill="none" stroke="{_colour(number)}" '
+        f'<rect x="{x0}" y="{y0}" width="{x1 - x0}" height="{y1 - y0}" fill="none" stroke="{_color(number)}" '
         'stroke-width="2" vector-effect="non-scaling-stroke"/>'
         for number, term in enumerate(explained.terms)
         for y0, x0, y1, x1 in term.region
@@ -102,7 +102,7 @@ def _row(explanation: Explanation, explained: ClassExplanation, term: Term, numb
     classes = ", ".join(filter(None, (term.class_name, also_text(term))))
     grid = f", grid {term.grid + 1}" if len(explanation.sights) > 1 else ""
     return (
-        f'<tr><td style="background:{_colour(number)};width:.5em"></td>'
+        f'<tr><td style="background:{_color(number)};width:.5em"></td>'
         f"<td>{says}</td>"
         f"<td>{escape(place(term.region))} ({percent(share)}{grid}){proof}</td>"
         f"<td>{_crop(term)}{escape(that)}{escape(f' ({classes})' if classes else '')}</td></tr>"
@@ -127,5 +127,5 @@ def _png(image: Image.Image) -> str:
     return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
 
 
-def _colour(number: int) -> str:
-    return _COLOURS[number % len(_COLOURS)]
+def _color(number: int) -> str:
+    return _COLORS[number % len(_COLORS)]

@@ -261,8 +261,8 @@ def _fillings(
         if draw % 3 == 0:
             fillings.append(torch.randn(image.shape, generator=generator))
         elif draw % 3 == 1:
-            colour = (torch.rand(3, 1, 1, generator=generator) - mean) / std
-            fillings.append(colour.expand(image.shape))
+            color = (torch.rand(3, 1, 1, generator=generator) - mean) / std
+            fillings.append(color.expand(image.shape))
         elif others:
             fillings.append(others[draw // 3 % len(others)].cpu())
         else:

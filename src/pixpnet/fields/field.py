@@ -141,7 +141,7 @@ class Field:
         if len(sizes) != 2 or min(sizes) < 3:
             return {"first": (0,) * len(sizes)}
         rows, cols = sizes
-        return {"corner": (0, 0), "edge": (rows // 2, cols - 1), "centre": (rows // 2, cols // 2)}
+        return {"corner": (0, 0), "edge": (rows // 2, cols - 1), "center": (rows // 2, cols // 2)}
 
     def sees(self, *pixel: int) -> Bool[Tensor, "*shape"]:
         """Which neurons have this pixel in their field: the pixel's projective field, in the layer's shape.

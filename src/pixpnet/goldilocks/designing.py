@@ -235,7 +235,7 @@ class _Bench:
         last = max(self.cuts.values(), default=-1)
         run = [path for path in sorted(modules, key=self.position.__getitem__) if self.position[path] <= last]
         # Also those behind the last cut: a module that has some of them is not named, since it is not to change there.
-        self._kernels = {path for path, module in self._network.named_modules() if _has_neighbours(module)}
+        self._kernels = {path for path, module in self._network.named_modules() if _has_neighbors(module)}
         self.convolutions = [
             path for path in run if is_plain_convolution(modules[path]) and not is_strided(modules[path])
         ]
@@ -299,7 +299,7 @@ class _Bench:
             while owner not in self.position:
                 owner = owner.rpartition(".")[0]
             for name, parameter in module.named_parameters(recurse=False):
-                spatial = _has_neighbours(module) and name == "weight"
+                spatial = _has_neighbors(module) and name == "weight"
                 yield _Weight(path, self.position[owner], parameter.numel(), spatial)
 
     def _changed(self, edits: tuple[str, ...]) -> Callable[[_Weight], bool]:
@@ -333,7 +333,7 @@ def _usual_cuts(backbone: str, fields: Fields) -> list[str]:
     return [name for name in known if len(fields[name].shape) == 3 and min(fields[name].shape[1:]) > 1]
 
 
-def _has_neighbours(module: nn.Module) -> bool:
+def _has_neighbors(module: nn.Module) -> bool:
     return isinstance(module, nn.Conv2d) and max(module.kernel_size) > 1
 
 

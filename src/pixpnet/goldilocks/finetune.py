@@ -76,7 +76,7 @@ def fit_pooled(
         {"params": list(model.backbone.parameters()), "lr": 0.0, "full_rate": how.lr_backbone},
         {"params": list(model.head.parameters()), "lr": 0.0, "full_rate": how.lr_add_on},
     ]
-    optimiser = torch.optim.Adam([group for group in groups if group["params"]], weight_decay=how.weight_decay)
+    optimizer = torch.optim.Adam([group for group in groups if group["params"]], weight_decay=how.weight_decay)
     kind = torch.device(device).type
     rate = schedule_of(how)
     with torch.random.fork_rng(devices=[]):
@@ -90,14 +90,14 @@ def fit_pooled(
             batch: Batch
             for step, batch in enumerate(loader):
                 batch = batch.to(device)
-                for group in optimiser.param_groups:
+                for group in optimizer.param_groups:
                     group["lr"] = group["full_rate"] * rate(epoch + step / len(loader))
                 with torch.autocast(kind, torch.bfloat16, enabled=half):
                     logits = model(batch.images, frozen).logits
                 loss = nn.functional.cross_entropy(logits.float(), batch.labels)
-                optimiser.zero_grad(set_to_none=True)
+                optimizer.zero_grad(set_to_none=True)
                 loss.backward()
-                optimiser.step()
+                optimizer.step()
                 total += loss.detach()
                 if progress is not None:
                     progress((epoch + (step + 1) / len(loader)) / how.epochs)

@@ -52,17 +52,17 @@ def fit(
     bias = torch.zeros(classes, device=features.device, requires_grad=True)
     fitted = []
     for decay in decays:
-        optimiser = torch.optim.LBFGS(
+        optimizer = torch.optim.LBFGS(
             [weight, bias], max_iter=_STEPS, history_size=20, tolerance_change=1e-7, line_search_fn="strong_wolfe"
         )
 
-        def closure(optimiser: torch.optim.LBFGS = optimiser, decay: float = decay) -> Tensor:
-            optimiser.zero_grad()
+        def closure(optimizer: torch.optim.LBFGS = optimizer, decay: float = decay) -> Tensor:
+            optimizer.zero_grad()
             loss = F.cross_entropy(F.linear(standard, weight, bias), labels) + decay / 2 * weight.square().sum()
             loss.backward()
             return loss
 
-        optimiser.step(closure)
+        optimizer.step(closure)
         fitted.append(LinearModel(weight.detach().clone(), bias.detach().clone(), mean, scale))
     return fitted
 

@@ -243,11 +243,11 @@ def parts(architecture: ProtoPoolArchitecture, channels: tuple[int, ...], num_cl
 
     similarity = made.Original(architecture.epsilon)
     pool = architecture.pool_size(num_classes)
-    centred = architecture.start == "centered"
+    centered = architecture.start == "centered"
     add_ons, comparisons = [], []
     for count, share in zip(channels, share_out(pool, len(channels), "--architecture.prototypes"), strict=True):
         layer = nn.Conv2d(count, architecture.dim, kernel_size=1)
-        if centred:
+        if centered:
             # The slope of the sigmoid at 0 is 1/4, and the channels of a normalised cell have variance 1.
             nn.init.normal_(layer.weight, std=4 * _DEVIATION * count**-0.5)
         else:
@@ -260,7 +260,7 @@ def parts(architecture: ProtoPoolArchitecture, channels: tuple[int, ...], num_cl
             )
         )
         shape = (share, architecture.dim, 1, 1)
-        prototypes = torch.normal(0.5, _DEVIATION, shape) if centred else torch.rand(shape)
+        prototypes = torch.normal(0.5, _DEVIATION, shape) if centered else torch.rand(shape)
         comparisons.append(made.Comparison(prototypes, made.SquaredL2(), similarity, made.Focal()))
     decision = made.SlotDecision(
         num_classes,

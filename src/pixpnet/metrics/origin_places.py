@@ -76,9 +76,9 @@ def prototype_places(
         for origin in origins:
             refuse_if_moved(origin, sample.to_source)
             places = torch.rand(_RANDOM_PLACES, 2, generator=generator_for(seed, "prototype place", origin.prototype))
-            centres = _centres(origin.boxes, places, sample.size)
-            if centres is not None:
-                for shares, hits in zip((values[:2], values[2:]), _hits(centres, sample, radius), strict=True):
+            centers = _centers(origin.boxes, places, sample.size)
+            if centers is not None:
+                for shares, hits in zip((values[:2], values[2:]), _hits(centers, sample, radius), strict=True):
                     if hits is not None:
                         shares[0][origin.prototype] = float(hits[0])
                         shares[1][origin.prototype] = float(hits[1:].double().mean())
@@ -91,7 +91,7 @@ def prototype_places(
     return PrototypePlaces(on_object, random_on_object, near_part, random_near_part, radius, judged_by)
 
 
-def _centres(
+def _centers(
     region: Region, places: Float[Tensor, "places 2"], size: tuple[int, int]
 ) -> Float[Tensor, "centres 2"] | None:
     """The middle (x, y) of a region, then its middles with the hull at random places; None for an empty region."""
@@ -106,12 +106,12 @@ def _centres(
 
 
 def _hits(
-    centres: Float[Tensor, "centres 2"], sample: Sample, radius: float
+    centers: Float[Tensor, "centres 2"], sample: Sample, radius: float
 ) -> tuple[Bool[Tensor, " centres"] | None, Bool[Tensor, " centres"] | None]:
     """Which centres lie on the object, and which near a visible part; None where that cannot be said."""
     shown = object_mask(sample)
-    columns, rows = centres.long().T
+    columns, rows = centers.long().T
     on_object = None if shown is None else shown[rows, columns]
     points = sample.keypoints.as_subclass(Tensor)[sample.visible]
-    near_part = (torch.cdist(centres, points.to(centres)) <= radius).any(dim=1) if len(points) else None
+    near_part = (torch.cdist(centers, points.to(centers)) <= radius).any(dim=1) if len(points) else None
     return on_object, near_part

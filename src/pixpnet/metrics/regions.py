@@ -73,11 +73,11 @@ def union_mask(regions: Sequence[Region], size: tuple[int, int]) -> Bool[Tensor,
     return mask
 
 
-def centre(region: Region) -> tuple[float, float] | None:
+def center(region: Region) -> tuple[float, float] | None:
     """The middle (x, y) of a region's hull; None for an empty one.
 
     >>> from pixpnet.box import Box
-    >>> centre((Box(0, 0, 2, 2), Box(4, 2, 5, 3)))
+    >>> center((Box(0, 0, 2, 2), Box(4, 2, 5, 3)))
     (1.5, 2.5)
     """
     around = hull(region)

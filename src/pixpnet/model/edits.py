@@ -168,9 +168,9 @@ class PointwiseConv2d(nn.Conv2d):
 
     def __init__(self, conv: nn.Conv2d) -> None:
         """Takes the place of a convolution whose kernel has a centre."""
-        centres = [extent // 2 for extent in _extents(conv)]
-        # The window's centre was `centre - padding` cells inside the border, and a negative padding is a crop.
-        inset = [centre - padding for centre, padding in zip(centres, _paddings(conv), strict=True)]
+        centers = [extent // 2 for extent in _extents(conv)]
+        # The window's centre was `center - padding` cells inside the border, and a negative padding is a crop.
+        inset = [center - padding for center, padding in zip(centers, _paddings(conv), strict=True)]
         super().__init__(
             conv.in_channels,
             conv.out_channels,

@@ -25,9 +25,9 @@ class NormalizedCells(nn.Module):
     def forward(self, cells: Float[Tensor, "batch channels rows cols"]) -> Float[Tensor, "batch channels rows cols"]:
         """The cells, normalised in float32 or better whatever the precision around it."""
         exact = cells.to(torch.promote_types(cells.dtype, torch.float32))
-        centred = exact - exact.mean(dim=1, keepdim=True)
-        normalised = centred * (centred.square().mean(dim=1, keepdim=True) + _SMALLEST_VARIANCE).rsqrt()
-        return normalised.to(cells.dtype)
+        centered = exact - exact.mean(dim=1, keepdim=True)
+        normalized = centered * (centered.square().mean(dim=1, keepdim=True) + _SMALLEST_VARIANCE).rsqrt()
+        return normalized.to(cells.dtype)
 
 
 def build_add_on(

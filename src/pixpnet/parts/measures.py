@@ -62,8 +62,8 @@ def squared_l2_distances(
     [4.0, 2.0]
     """
     # The distance does not change when both move, and the nearer they are to the origin, the less is cancelled.
-    centre = prototypes.detach().mean(dim=(0, 2, 3))[:, None, None]
-    embeddings, prototypes = embeddings - centre, prototypes - centre
+    center = prototypes.detach().mean(dim=(0, 2, 3))[:, None, None]
+    embeddings, prototypes = embeddings - center, prototypes - center
     patches = window_sums(embeddings.square().sum(dim=1, keepdim=True), prototypes)
     squares = prototypes.square().sum(dim=(1, 2, 3))[:, None, None]
     return (patches - 2 * _convolve(embeddings, prototypes) + squares).clamp_min(0)

@@ -29,7 +29,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from pixpnet.data import Augmentation, Batch, Entry, Preprocessing, Sample, draw
-from pixpnet.data.catalogue import Reader
+from pixpnet.data.catalog import Reader
 from pixpnet.data.fused import augment
 from pixpnet.data.loader import EpochSampler, ViewKey
 from pixpnet.data.preprocessing import preprocess

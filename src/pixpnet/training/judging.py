@@ -162,11 +162,11 @@ def wilson(right: int, images: int, deviations: float = 1.96) -> Interval:
     '0.888 0.978'
     """
     square = deviations**2
-    centre = (right + square / 2) / (images + square)
+    center = (right + square / 2) / (images + square)
     half = deviations / (images + square) * sqrt(right * (images - right) / images + square / 4)
     # Rounding must not push the ends past the share itself.
     share = right / images
-    return Interval(max(0.0, min(share, centre - half)), min(1.0, max(share, centre + half)))
+    return Interval(max(0.0, min(share, center - half)), min(1.0, max(share, center + half)))
 
 
 def batch_count(batches: Iterable[Any]) -> int:

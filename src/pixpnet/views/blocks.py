@@ -9,7 +9,7 @@ from pixpnet.explanation import ClassExplanation, Explanation, Term
 from pixpnet.explanation.path_text import leaf_text, not_found_text, other_answers_text
 from pixpnet.explanation.text import also_text
 from pixpnet.model import Origin, PixPNet
-from pixpnet.views.colours import REGIONS
+from pixpnet.views.colors import REGIONS
 from pixpnet.views.pictures import image_pixels, prototype_pixels
 from pixpnet.views.prototypes import cell_words, origin_pixels, origins_of
 from pixpnet.views.stock import Mark, Shot, Stock

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from pixpnet.explanation.record import Explanation, Term, Trial
 from pixpnet.mapping.scene import Heatmaps
-from pixpnet.views.colours import BLUE, GREEN_TEXT, MUTED, ORANGE, VERMILION_TEXT
+from pixpnet.views.colors import BLUE, GREEN_TEXT, MUTED, ORANGE, VERMILION_TEXT
 from pixpnet.views.pictures import image_pixels
 from pixpnet.views.slide import SMALLEST, WIDTH, Slide
 from pixpnet.views.words import SEES_EVERYTHING, deviation, number
@@ -66,7 +66,7 @@ def _row(
     terms: tuple[Term, ...],
     maps: Heatmaps,
     y: float,
-    colour: str,
+    color: str,
     title: str,
     about: str,
     outlined: Sequence[bool],
@@ -78,13 +78,13 @@ def _row(
         heat = np.asarray(maps.maps[place].cpu(), dtype=np.float64)
         shown = slide.picture(image_pixels(explanation), x, y, _SIDE, heat)
         if outlined[place]:
-            slide.outline(shown, maps.regions[place], colour)
+            slide.outline(shown, maps.regions[place], color)
         below = y + shown.height + 0.08
         kind = "similarity" if explanation.score_note is None else "score"
         score = f"{place + 1}. prototype {term.prototype}, {kind} {number(term.score)}"
         slide.words(x, below, score, _SIDE, SMALLEST)
         if term.proof is not None:
-            trial = term.proof.field if colour == BLUE else term.proof.upsampling
+            trial = term.proof.field if color == BLUE else term.proof.upsampling
             slide.words(x, below + 0.18, _found(trial), _SIDE, SMALLEST, _ink(trial))
 
 

@@ -30,11 +30,11 @@ from pixpnet.data import (
     preprocess,
     view_generator,
 )
-from pixpnet.views.colours import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, VERMILION, YELLOW
+from pixpnet.views.colors import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, VERMILION, YELLOW
 
-COLOURS = (ORANGE, SKY, GREEN, YELLOW, VERMILION, PURPLE, BLUE)  # brightest first
+COLORS = (ORANGE, SKY, GREEN, YELLOW, VERMILION, PURPLE, BLUE)  # brightest first
 SHAPES = ("o", "s", "^", "D")
-_STYLES = tuple((colour, shape) for shape, colour in product(SHAPES, COLOURS))
+_STYLES = tuple((color, shape) for shape, color in product(SHAPES, COLORS))
 _OVERLAY_SIDE = 240  # about the pixels of a panel, so that outlines are thin and unbroken
 _LEGEND_ROW = 10
 
@@ -119,9 +119,9 @@ def _panel(axis: Axes, sample: Sample, data: DataSet) -> None:
         axis.add_patch(frame)
     for (x, y), seen, part in zip(sample.keypoints.tolist(), sample.visible.tolist(), data.point_parts, strict=True):
         if seen:
-            colour, shape = _style(part)
-            axis.plot(x, y, shape, color=colour, markersize=6, markeredgecolor="white", markeredgewidth=1.6)
-            axis.plot(x, y, shape, color=colour, markersize=5, markeredgecolor=INK, markeredgewidth=0.6)
+            color, shape = _style(part)
+            axis.plot(x, y, shape, color=color, markersize=6, markeredgecolor="white", markeredgewidth=1.6)
+            axis.plot(x, y, shape, color=color, markersize=5, markeredgecolor=INK, markeredgewidth=0.6)
 
 
 def _picture(sample: Sample, preprocessing: Preprocessing) -> Float32[np.ndarray, "height width 3"]:
@@ -149,11 +149,11 @@ def _overlay(sample: Sample) -> Float32[np.ndarray, "height width 4"]:
 
 
 def _legend_entry(part: int, name: str) -> Line2D:
-    colour, shape = _style(part)
+    color, shape = _style(part)
     return Line2D(
         [],
         [],
-        color=colour,
+        color=color,
         marker=shape,
         linestyle="",
         markersize=6,

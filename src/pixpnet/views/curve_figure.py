@@ -7,7 +7,7 @@ from matplotlib.lines import Line2D
 
 from pixpnet.metrics.bootstrap import Estimate
 from pixpnet.metrics.suite import MappingRow, Table
-from pixpnet.views.colours import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, SKY
+from pixpnet.views.colors import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, SKY
 from pixpnet.views.slide import HEIGHT, WIDTH, Slide, label_axes
 
 _MARGIN = 0.45
@@ -59,12 +59,12 @@ def _plot(figure: Figure, table: Table) -> None:
     for row in table.rows:
         if row.curve is None:
             continue
-        colour, dashes = _STYLES[row.mapping]
+        color, dashes = _STYLES[row.mapping]
         across = [100 * fraction for fraction in row.curve.fractions]
         if row.curve.low is not None and row.curve.high is not None:
-            axes.fill_between(across, row.curve.low, row.curve.high, color=colour, alpha=0.16, linewidth=0)
+            axes.fill_between(across, row.curve.low, row.curve.high, color=color, alpha=0.16, linewidth=0)
             top = max(top, *row.curve.high)
-        axes.plot(across, row.curve.median, color=colour, linestyle=dashes, linewidth=2.6)
+        axes.plot(across, row.curve.median, color=color, linestyle=dashes, linewidth=2.6)
         lowest, highest = min(lowest, *row.curve.median), max(highest, *row.curve.median)
     axes.axhline(1, color=MUTED, linewidth=0.8)
     axes.axvline(100 * table.mean_field, color=INK, linestyle=(0, (3, 3)), linewidth=1.6)
@@ -90,12 +90,12 @@ def _listing(slide: Slide, table: Table) -> None:
     """What stands beside the curves: which is which, and the two numbers of each."""
     y = _TOP
     for row in table.rows:
-        colour, dashes = _STYLES[row.mapping]
+        color, dashes = _STYLES[row.mapping]
         line = Line2D(
             [_LIST / WIDTH, (_LIST + 0.5) / WIDTH],
             [1 - (y + 0.11) / HEIGHT] * 2,
             transform=slide.figure.transFigure,
-            color=colour,
+            color=color,
             linestyle=dashes,
             linewidth=2.6,
         )

@@ -15,8 +15,8 @@ from pixpnet.explanation.path_text import leaf_text, not_found_text, other_answe
 from pixpnet.explanation.record import ClassExplanation, Explanation, Term
 from pixpnet.explanation.text import also_text
 from pixpnet.mapping.scene import Heatmaps
-from pixpnet.views.colours import GREEN_TEXT, GRID, INK, MUTED, REGIONS, VERMILION_TEXT
-from pixpnet.views.pictures import GREY, cut_out, image_pixels, prototype_pixels
+from pixpnet.views.colors import GREEN_TEXT, GRID, INK, MUTED, REGIONS, VERMILION_TEXT
+from pixpnet.views.pictures import GRAY, cut_out, image_pixels, prototype_pixels
 from pixpnet.views.slide import HEIGHT, SMALLEST, WIDTH, Heat, Place, Slide
 from pixpnet.views.tags import tag_places
 from pixpnet.views.words import (
@@ -197,20 +197,20 @@ def _row(
     everything = explanation.sight_of(term).everything == 1
     slide.tag(x, y, str(place + 1), style)
     image = image_pixels(explanation)
-    colour, dashed = REGIONS[style % len(REGIONS)], style >= len(REGIONS)
+    color, dashed = REGIONS[style % len(REGIONS)], style >= len(REGIONS)
     pictures = x + 0.32
     if heat is not None:
         shown = slide.picture(image, pictures, y, side, heat)
         if not everything:
-            slide.outline(shown, term.region, colour, dashed, width=1.4)
+            slide.outline(shown, term.region, color, dashed, width=1.4)
     else:
-        slide.picture(_or_grey(cut_out(image, term.region)), pictures, y, side)
+        slide.picture(_or_gray(cut_out(image, term.region)), pictures, y, side)
     source = prototype_pixels(term, explanation.size)
     boxes = () if term.origin is None else term.origin.boxes
-    slide.picture(_or_grey(cut_out(source, boxes)), pictures + side + 0.06, y, side)
+    slide.picture(_or_gray(cut_out(source, boxes)), pictures + side + 0.06, y, side)
     there = slide.picture(source, pictures + 2 * (side + 0.06), y, side)
     if not everything:
-        slide.outline(there, boxes, colour, dashed, width=1.4)
+        slide.outline(there, boxes, color, dashed, width=1.4)
     words = pictures + 3 * (side + 0.06) + 0.06
     room = x + width - words
     ink = INK if explained.path is None or explained.path.found[place] else MUTED
@@ -242,5 +242,5 @@ def _row(
         slide.words(words, y + 0.23 + 0.168 * step, line, room, SMALLEST, ink)
 
 
-def _or_grey(pixels: UInt8[np.ndarray, "height width 3"] | None) -> UInt8[np.ndarray, "height width 3"]:
-    return np.full((4, 4, 3), GREY, np.uint8) if pixels is None else pixels
+def _or_gray(pixels: UInt8[np.ndarray, "height width 3"] | None) -> UInt8[np.ndarray, "height width 3"]:
+    return np.full((4, 4, 3), GRAY, np.uint8) if pixels is None else pixels

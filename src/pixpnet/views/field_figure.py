@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from pixpnet.data.birds import BirdOptions, draw_bird
 from pixpnet.fields import Field, Fields
 from pixpnet.fields.table import percent, times
-from pixpnet.views.colours import BLUE, GRID, INK, MUTED, ORANGE, VERMILION
+from pixpnet.views.colors import BLUE, GRID, INK, MUTED, ORANGE, VERMILION
 
 # The size of a part: where a person who names no layer most likely wants to look.
 _TYPICAL = 0.15
@@ -66,17 +66,17 @@ def _draw_cells(axes: Axes, field: Field) -> None:
     size = (max(height, 16), max(width, 16))
     backdrop = draw_bird(seed=7, index=12, species=6, size=size, options=still).image[:height, :width]
     axes.imshow(backdrop, extent=(0, width, height, 0), alpha=0.8)
-    for (name, cell), colour in zip(field.landmark_cells().items(), (BLUE, ORANGE, VERMILION), strict=False):
+    for (name, cell), color in zip(field.landmark_cells().items(), (BLUE, ORANGE, VERMILION), strict=False):
         region = field.region(*cell)
         members = region.mask.numpy()
         tint = np.zeros((height, width, 4))
-        tint[members] = (*matplotlib.colors.to_rgb(colour), 0.28)
+        tint[members] = (*matplotlib.colors.to_rgb(color), 0.28)
         axes.imshow(tint, extent=(0, width, height, 0), interpolation="nearest")
         label = f"{name} cell: {100 * region.fraction:.1f} % of the image"
         hull = [region.hull] if region.hull is not None else []
         for position, (y0, x0, y1, x1) in enumerate(region.boxes if len(region.boxes) <= 60 else hull):
             xs, ys = [x0, x1, x1, x0, x0], [y0, y0, y1, y1, y0]
-            axes.plot(xs, ys, color=colour, lw=2.0, label=label if position == 0 else None, clip_on=False)
+            axes.plot(xs, ys, color=color, lw=2.0, label=label if position == 0 else None, clip_on=False)
     axes.set(xlim=(0, width), ylim=(height, 0), xticks=[0, width], yticks=[0, height], aspect="equal")
     axes.tick_params(length=0, labelcolor=MUTED)
     for side in axes.spines.values():

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, NullLocator
 
 from pixpnet.goldilocks import Judged, SearchResult
-from pixpnet.views.colours import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, SKY, VERMILION
+from pixpnet.views.colors import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, SKY, VERMILION
 from pixpnet.views.labels import Rect, Spot, nearest_edge, place_labels
 from pixpnet.views.slide import HEIGHT, POINT, WIDTH, Slide, label_axes
 
@@ -20,7 +20,7 @@ _MARGIN = 0.45
 _LEFT, _TOP, _PLOT_WIDTH, _PLOT_HEIGHT = 1.15, 1.5, 8.15, 5.1  # inches
 _LIST, _LIST_WIDTH, _LIST_BOTTOM = 9.65, 3.25, 5.0
 _LABEL = 10.5  # points
-_COLOURS = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, INK, MUTED)
+_COLORS = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, INK, MUTED)
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
 _TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 15, 20, 30, 40, 50, 70, 100)
 _ZONE = "#f2f6fa"
@@ -72,8 +72,8 @@ def _styles(cuts: Sequence[Judged]) -> dict[str, tuple[str, str]]:
     styles = {}
     for name in backbones:
         relatives = [other for other in backbones if family(other) == family(name)]
-        colour = _COLOURS[families.index(family(name)) % len(_COLOURS)]
-        styles[name] = (colour, _MARKERS[relatives.index(name) % len(_MARKERS)])
+        color = _COLORS[families.index(family(name)) % len(_COLORS)]
+        styles[name] = (color, _MARKERS[relatives.index(name) % len(_MARKERS)])
     return styles
 
 
@@ -87,11 +87,11 @@ def _plot(axes: Axes, result: SearchResult, cuts: Sequence[Judged], styles: dict
     axes.set(xlim=(left, right), ylim=(min(accuracies) - margin, max(accuracies) + margin), autoscale_on=False)
     axes.axvspan(max(left, low), min(right, high), color=_ZONE, zorder=0, linewidth=0)
     for cut in cuts:
-        colour, marker = styles[cut.backbone]
+        color, marker = styles[cut.backbone]
         axes.plot(
             *_data_place(cut),
             marker=marker,
-            color=colour,
+            color=color,
             markersize=11 if cut.on_front else 8,
             markeredgecolor="white",
             markeredgewidth=0.9,
@@ -185,20 +185,20 @@ def _legend(slide: Slide, styles: dict[str, tuple[str, str]]) -> None:
     width = _LIST_WIDTH / min(2, columns)
     for place, name in enumerate(shown):
         x, y = _LIST + (place // rows) * width, _TOP + (place % rows) * _ROW
-        colour, marker = styles[name]
-        _marker(slide, x + 0.08, y + 0.09, colour, marker)
+        color, marker = styles[name]
+        _marker(slide, x + 0.08, y + 0.09, color, marker)
         slide.words(x + 0.26, y, name, width - 0.3, 10.5 if columns == 1 else 9)
     if len(shown) < len(names):
         y = _TOP + ((2 * rows - 1) % rows) * _ROW
         slide.words(_LIST + width, y, f"and {len(names) - len(shown)} more", width, 9, MUTED)
 
 
-def _marker(slide: Slide, x: float, y: float, colour: str, marker: str) -> None:
+def _marker(slide: Slide, x: float, y: float, color: str, marker: str) -> None:
     dot = Line2D(
         [x / WIDTH],
         [1 - y / HEIGHT],
         transform=slide.figure.transFigure,
-        color=colour,
+        color=color,
         marker=marker,
         markersize=9,
         markeredgecolor="white",

@@ -14,7 +14,7 @@ from pixpnet.explanation.text import score_text
 from pixpnet.model import PixPNet
 from pixpnet.settings import KEPT_EPOCH
 from pixpnet.views.blocks import explanation_block, prototype_blocks
-from pixpnet.views.colours import ON_REGIONS, REGIONS
+from pixpnet.views.colors import ON_REGIONS, REGIONS
 from pixpnet.views.report import Report, grid_blocks, judged, surroundings, taken_for, tested, worst
 from pixpnet.views.stock import Stock
 from pixpnet.views.tree_blocks import tree_block
@@ -105,6 +105,6 @@ def _render(template: str, stock: Stock, values: Mapping[str, object]) -> str:
     )
     environment.filters.update(percent=percent, deviation=deviation)
     environment.globals.update(
-        stock=stock, region_colours=list(zip(REGIONS, ON_REGIONS, strict=True)), claim=CLAIM, sees_all=SEES_EVERYTHING
+        stock=stock, region_colors=list(zip(REGIONS, ON_REGIONS, strict=True)), claim=CLAIM, sees_all=SEES_EVERYTHING
     )
     return environment.get_template(template).render(values)

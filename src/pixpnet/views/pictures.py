@@ -11,7 +11,7 @@ from pixpnet.box import Box, hull
 from pixpnet.explanation.record import Explanation, Term
 from pixpnet.model import Origin
 
-GREY = (222, 225, 230)
+GRAY = (222, 225, 230)
 
 
 def image_pixels(explanation: Explanation) -> UInt8[np.ndarray, "height width 3"]:
@@ -42,7 +42,7 @@ def training_pixels(
         return np.asarray(whole)
     around = None if origin is None else origin.hull
     height, width = size if around is None else (max(size[0], around.y1), max(size[1], around.x1))
-    canvas = Image.new("RGB", (width, height), GREY)
+    canvas = Image.new("RGB", (width, height), GRAY)
     seen = _read(crop, "RGBA")
     if around is not None and seen is not None:
         canvas.paste(seen, (around.x0, around.y0), seen)

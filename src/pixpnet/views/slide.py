@@ -18,7 +18,7 @@ from matplotlib.text import Text
 
 from pixpnet.box import Box
 from pixpnet.class_names import printable
-from pixpnet.views.colours import GRID, INK, ON_REGIONS, REGIONS
+from pixpnet.views.colors import GRID, INK, ON_REGIONS, REGIONS
 from pixpnet.views.outline import rings
 
 WIDTH, HEIGHT = 13.33, 7.5
@@ -57,7 +57,7 @@ class Slide:
         words: str,
         width: float,
         size: float = 10,
-        colour: str = INK,
+        color: str = INK,
         bold: bool = False,
         align: Literal["left", "center", "right"] = "left",
     ) -> Text:
@@ -68,14 +68,14 @@ class Slide:
             y + _ASCENT * size * POINT,  # a common base line, whatever letters there are
             self._shortened(_printable(words), width, font),
             fontproperties=font,
-            color=colour,
+            color=color,
             ha=align,
             va="baseline",
             parse_math=False,
         )
 
     def paragraph(
-        self, x: float, y: float, words: str, width: float, size: float = 10, colour: str = INK, lines: int = 9
+        self, x: float, y: float, words: str, width: float, size: float = 10, color: str = INK, lines: int = 9
     ) -> float:
         """Words broken into lines; says where the next thing may stand."""
         font = FontProperties(size=size)
@@ -88,7 +88,7 @@ class Slide:
         if len(broken) > lines:
             broken = [*broken[: lines - 1], " ".join(broken[lines - 1 :])]
         for line in broken:
-            self.words(x, y, line, width, size, colour)
+            self.words(x, y, line, width, size, color)
             y += 1.45 * size * POINT
         return y
 
@@ -106,7 +106,7 @@ class Slide:
         self._axes.set(xlim=self._axes.get_xlim(), ylim=self._axes.get_ylim())
         return place
 
-    def outline(self, place: Place, region: Sequence[Box], colour: str, dashed: bool = False, width: float = 2) -> None:
+    def outline(self, place: Place, region: Sequence[Box], color: str, dashed: bool = False, width: float = 2) -> None:
         """The boundary of a region on a picture."""
         corners, codes = [], []
         found = rings(region)
@@ -121,27 +121,25 @@ class Slide:
         style = (0, (4, 2.2)) if dashed else "solid"
         halo = {"fill": False, "edgecolor": "white", "linewidth": 1.9 * width, "zorder": 2, "joinstyle": "miter"}
         self._axes.add_patch(PathPatch(path, **halo))
-        line = {"fill": False, "edgecolor": colour, "linewidth": width, "zorder": 3, "joinstyle": "miter"}
+        line = {"fill": False, "edgecolor": color, "linewidth": width, "zorder": 3, "joinstyle": "miter"}
         self._axes.add_patch(PathPatch(path, linestyle=style, **line))
 
-    def line(
-        self, points: Sequence[tuple[float, float]], colour: str, dashed: bool = False, width: float = 1.5
-    ) -> None:
+    def line(self, points: Sequence[tuple[float, float]], color: str, dashed: bool = False, width: float = 1.5) -> None:
         """A line through some points."""
         path = Path(list(points))
         style = (0, (4, 2.2)) if dashed else "solid"
-        edge = {"fill": False, "edgecolor": colour, "linewidth": width, "zorder": 0.5 + width / 100}
+        edge = {"fill": False, "edgecolor": color, "linewidth": width, "zorder": 0.5 + width / 100}
         self._axes.add_patch(PathPatch(path, linestyle=style, joinstyle="miter", **edge))
 
-    def rule(self, x: float, y: float, width: float, colour: str, thickness: float = 0.012) -> None:
+    def rule(self, x: float, y: float, width: float, color: str, thickness: float = 0.012) -> None:
         """A thin horizontal line."""
-        self._axes.add_patch(Rectangle((x, y), width, thickness, facecolor=colour, linewidth=0))
+        self._axes.add_patch(Rectangle((x, y), width, thickness, facecolor=color, linewidth=0))
 
     def tag(self, x: float, y: float, words: str, region: int, size: float = SMALLEST) -> None:
         """A number in the colour of its region, with its top left corner at a place."""
         width, height = self.tag_size(words, size)
-        colour, ink = REGIONS[region % len(REGIONS)], ON_REGIONS[region % len(REGIONS)]
-        box = Rectangle((x, y), width, height, facecolor=colour, edgecolor="white", linewidth=0.8, zorder=4)
+        color, ink = REGIONS[region % len(REGIONS)], ON_REGIONS[region % len(REGIONS)]
+        box = Rectangle((x, y), width, height, facecolor=color, edgecolor="white", linewidth=0.8, zorder=4)
         self._axes.add_patch(box)
         font = FontProperties(weight="bold", size=size)
         middle = (x + width / 2, y + height / 2 + 0.005)

@@ -12,7 +12,7 @@ from pixpnet.explanation.path_text import leaf_text
 from pixpnet.explanation.record import Explanation
 from pixpnet.model import PixPNet
 from pixpnet.parts import BinaryTree
-from pixpnet.views.colours import BLUE, GRID, INK, MUTED, VERMILION
+from pixpnet.views.colors import BLUE, GRID, INK, MUTED, VERMILION
 from pixpnet.views.pictures import cut_out
 from pixpnet.views.prototypes import origin_pixels
 from pixpnet.views.slide import DOTS, HEIGHT, SMALLEST, Slide
@@ -113,8 +113,8 @@ def tree_figure(model: PixPNet, explanation: Explanation | None = None) -> Figur
             end = _MARGIN + (levels[child] if child >= 0 else tree.depth) * _LEVEL
             corner = x + _NODE + 0.16
             points = [(x + _NODE, y), (corner, y), (corner, heights[child]), (end - 0.04, heights[child])]
-            colour = VERMILION if taken else BLUE if found else MUTED
-            slide.line(points, colour, dashed=not found, width=3 if taken else 1.1)
+            color = VERMILION if taken else BLUE if found else MUTED
+            slide.line(points, color, dashed=not found, width=3 if taken else 1.1)
     for node in range(tree.num_nodes):
         _node(slide, model, node, _MARGIN + levels[node] * _LEVEL, heights[node], node in turns, leaf_height)
     for leaf in order:

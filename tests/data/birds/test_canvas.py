@@ -7,13 +7,13 @@ from pixpnet.data.birds.canvas import Canvas
 from pixpnet.data.birds.curves import closed_curve, ellipse, open_curve, turn
 
 
-def test_an_even_fineness_has_no_centre_and_is_refused():
+def test_an_even_fineness_has_no_center_and_is_refused():
     with pytest.raises(ValueError, match="odd"):
         Canvas.over(np.zeros((4, 4, 3), np.uint8), fineness=4)
 
 
 @pytest.mark.parametrize("fineness", [3, 5])
-def test_a_disc_has_the_area_and_centre_of_a_disc_in_labels_and_picture(fineness):
+def test_a_disc_has_the_area_and_center_of_a_disc_in_labels_and_picture(fineness):
     canvas = Canvas.over(np.zeros((64, 80, 3), np.uint8), fineness)
     canvas.fill(canvas.fixed(ellipse((50.25, 30.75), (20.0, 20.0), vertices=200)), (200, 0, 0), label=9)
     finished = canvas.finish()
@@ -25,8 +25,8 @@ def test_a_disc_has_the_area_and_centre_of_a_disc_in_labels_and_picture(fineness
     for weights in (mask, cover):
         assert area - 10 < weights.sum() < area + rim + 10
         ys, xs = np.indices(weights.shape)
-        centre = (weights * xs).sum() / weights.sum(), (weights * ys).sum() / weights.sum()
-        np.testing.assert_allclose(centre, (50.25, 30.75), atol=0.1)
+        center = (weights * xs).sum() / weights.sum(), (weights * ys).sum() / weights.sum()
+        np.testing.assert_allclose(center, (50.25, 30.75), atol=0.1)
 
 
 def test_a_background_that_nobody_paints_on_comes_back_unchanged():

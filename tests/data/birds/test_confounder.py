@@ -39,6 +39,6 @@ def test_every_species_has_a_mark_of_its_own():
         # With the same seed and index all marks lie in the same place, turned by the same angle.
         marked = draw_bird(3, 0, species, options=BirdOptions(confounder=1.0))
         mask = marked.confounder_mask
-        colour = np.median(marked.image[mask], axis=0)
-        looks.add((int(mask.sum()) // 8, *(int(value) // 16 for value in colour)))
+        color = np.median(marked.image[mask], axis=0)
+        looks.add((int(mask.sum()) // 8, *(int(value) // 16 for value in color)))
     assert len(looks) == len(SPECIES)

@@ -121,7 +121,7 @@ def test_new_paint_on_a_bird_changes_the_pixels_of_its_mask_and_no_others():
     covered = []
     for index in range(20):
         plain, painted = (
-            draw_bird(2, index, index % 12, options=BirdOptions(clutter=0.0, colour=noise)) for noise in (0.0, 1.0)
+            draw_bird(2, index, index % 12, options=BirdOptions(clutter=0.0, color=noise)) for noise in (0.0, 1.0)
         )
         changed = (plain.image != painted.image).any(axis=2)
         assert np.array_equal(plain.bird_mask, painted.bird_mask)
@@ -169,10 +169,10 @@ def test_birds_look_to_the_side_that_the_flip_option_says():
         assert np.sign(drawing.keypoints[beak, 0] - drawing.keypoints[tail, 0]) == sign
 
 
-def test_whoever_knows_only_the_mean_colour_of_a_bird_guesses_its_species_badly():
+def test_whoever_knows_only_the_mean_color_of_a_bird_guesses_its_species_badly():
     flocks = [[draw_bird(species, index, species, (48, 48)) for index in range(60)] for species in range(12)]
-    colours = np.array([[bird.image[bird.bird_mask].mean(axis=0) for bird in flock] for flock in flocks])
-    known, asked = colours[:, :40].mean(axis=1), colours[:, 40:]
+    colors = np.array([[bird.image[bird.bird_mask].mean(axis=0) for bird in flock] for flock in flocks])
+    known, asked = colors[:, :40].mean(axis=1), colors[:, 40:]
     guesses = np.linalg.norm(asked[:, :, None] - known, axis=-1).argmin(axis=-1)
     # One guess in twelve is right by chance.
     assert np.mean(guesses == np.arange(12)[:, None]) < 0.3
@@ -197,8 +197,8 @@ def test_options_out_of_range_are_refused_by_name():
         BirdOptions(occlusion=1.5)
 
 
-@pytest.mark.parametrize("change", [{"colour": 0.0}, {"light": 0.0}, {"clutter": 0.0}, {"confounder": 1.0}])
-def test_colour_light_clutter_and_marks_leave_every_annotation_as_it_was(change):
+@pytest.mark.parametrize("change", [{"color": 0.0}, {"light": 0.0}, {"clutter": 0.0}, {"confounder": 1.0}])
+def test_color_light_clutter_and_marks_leave_every_annotation_as_it_was(change):
     for index in range(6):
         usual, changed = (
             draw_bird(10, index, index),

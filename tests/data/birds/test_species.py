@@ -33,7 +33,7 @@ def test_species_of_one_genus_differ_in_exactly_two_parts_and_others_in_at_least
         assert distance == 2 if first.genus == second.genus else distance >= 6
 
 
-def test_every_species_has_neighbours_one_or_two_parts_away():
+def test_every_species_has_neighbors_one_or_two_parts_away():
     for species in SPECIES:
         nearest = min(len(species.differs_from(other)) for other in SPECIES if other is not species)
         assert 1 <= nearest <= 2

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import UInt8
 
 from pixpnet.data.birds.canvas import Canvas
-from pixpnet.data.birds.colours import Colour
+from pixpnet.data.birds.colors import Color
 from pixpnet.data.birds.scenes import SCENES, Scene
 from pixpnet.data.birds.stamps import Layer, scatter
 
@@ -51,15 +51,15 @@ def paint_background(
     for layer in scene.far:
         copies = scatter(generator, layer, size)
         fixed = np.rint(copies.outlines * (1 << _FRACTION_BITS)).astype(np.int32)
-        for outline, colour in zip(fixed, copies.colours, strict=True):
-            cv2.fillPoly(picture, [outline], colour, shift=_FRACTION_BITS)
+        for outline, color in zip(fixed, copies.colors, strict=True):
+            cv2.fillPoly(picture, [outline], color, shift=_FRACTION_BITS)
     width = 2 * max(1, round(_BLUR * min(rows, cols))) + 1
     # Two box filters in a row are close to a Gaussian, at a tenth of its price.
     return np.asarray(cv2.blur(cv2.blur(picture, (width, width)), (width, width)))
 
 
 def paint_clutter(
-    generator: np.random.Generator, canvas: Canvas, scene: Scene, paints: dict[str, Colour], amount: float
+    generator: np.random.Generator, canvas: Canvas, scene: Scene, paints: dict[str, Color], amount: float
 ) -> None:
     """The near part of a scene, then leaves, berries and blades in the colours of the bird.
 
@@ -68,13 +68,13 @@ def paint_clutter(
     """
     for layer in scene.near:
         copies = scatter(generator, layer, canvas.size)
-        canvas.fill_all(canvas.fixed(copies.outlines), copies.colours)
+        canvas.fill_all(canvas.fixed(copies.outlines), copies.colors)
     if not amount:
         return
     counts = np.rint(amount * (1 + 3 * generator.random(len(_DISTRACTORS)))).astype(np.int64).tolist()
     for count, (stamp, size, tones) in zip(counts, _DISTRACTORS, strict=True):
-        colours = tuple(paints[tone] for tone in tones)
+        colors = tuple(paints[tone] for tone in tones)
         # Blades grow into the picture from below; the rest is anywhere, in any direction.
         band, angle = ((1.0, 1.15), (-25.0, 25.0)) if stamp == "blade" else ((0.0, 1.0), (0.0, 360.0))
-        copies = scatter(generator, Layer(stamp, count, size, band, colours, angle), canvas.size)
-        canvas.fill_all(canvas.fixed(copies.outlines), copies.colours)
+        copies = scatter(generator, Layer(stamp, count, size, band, colors, angle), canvas.size)
+        canvas.fill_all(canvas.fixed(copies.outlines), copies.colors)

@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 from jaxtyping import Float, Int32, UInt8
 
-from pixpnet.data.birds.colours import Colour
+from pixpnet.data.birds.colors import Color
 
 SCENERY = 0
 """The label of everything that is not the bird."""
@@ -56,10 +56,10 @@ class Canvas:
         if fineness % 2 == 0:
             raise ValueError(f"fineness {fineness} is even and has no centre; give an odd number")
         rows, cols, _ = background.shape
-        labelled = np.asarray(cv2.cvtColor(background, cv2.COLOR_RGB2RGBA))
-        labelled[..., 3] = SCENERY
+        labeled = np.asarray(cv2.cvtColor(background, cv2.COLOR_RGB2RGBA))
+        labeled[..., 3] = SCENERY
         fine = (cols * fineness, rows * fineness)
-        return cls(np.asarray(cv2.resize(labelled, fine, interpolation=cv2.INTER_NEAREST)), fineness)
+        return cls(np.asarray(cv2.resize(labeled, fine, interpolation=cv2.INTER_NEAREST)), fineness)
 
     @property
     def size(self) -> tuple[int, int]:
@@ -73,14 +73,14 @@ class Canvas:
         shift = (self.fineness - 1) / 2 * (1 << _FRACTION_BITS)
         return np.rint(points * unit + shift).astype(np.int32)
 
-    def fill(self, polygon: Int32[np.ndarray, "vertices 2"], colour: Colour, label: int = SCENERY) -> None:
+    def fill(self, polygon: Int32[np.ndarray, "vertices 2"], color: Color, label: int = SCENERY) -> None:
         """Paint a polygon in a colour, and its label with it."""
-        cv2.fillPoly(self.layers, [polygon], (*colour, label), shift=_FRACTION_BITS)
+        cv2.fillPoly(self.layers, [polygon], (*color, label), shift=_FRACTION_BITS)
 
-    def fill_all(self, polygons: Iterable[Int32[np.ndarray, "_ 2"]], colours: Iterable[Colour]) -> None:
+    def fill_all(self, polygons: Iterable[Int32[np.ndarray, "_ 2"]], colors: Iterable[Color]) -> None:
         """Paint one piece of scenery after the other."""
-        for polygon, colour in zip(polygons, colours, strict=True):
-            self.fill(polygon, colour)
+        for polygon, color in zip(polygons, colors, strict=True):
+            self.fill(polygon, color)
 
     def finish(self) -> Finished:
         """The picture and the labels; this uses the canvas up."""
@@ -88,8 +88,8 @@ class Canvas:
         box = (self.fineness, self.fineness)
         fine_labels = cv2.extractChannel(self.layers, 3)
         labels = fine_labels[each, each].copy()
-        _, labelled = cv2.threshold(fine_labels, SCENERY, 255, cv2.THRESH_BINARY)
+        _, labeled = cv2.threshold(fine_labels, SCENERY, 255, cv2.THRESH_BINARY)
         # Block means, as `cv2.resize` with INTER_AREA gives them, at a third of its price.
-        cover = cv2.blur(labelled, box)[each, each].copy()
+        cover = cv2.blur(labeled, box)[each, each].copy()
         cv2.blur(self.layers, box, dst=self.layers)
         return Finished(self.layers[each, each, :3].copy(), labels, cover)

@@ -10,10 +10,10 @@ import cv2
 import numpy as np
 from jaxtyping import Bool, Float, UInt8
 
-from pixpnet.data.birds.colours import hues
+from pixpnet.data.birds.colors import hues
 from pixpnet.data.birds.curves import turn
 
-_COLOURS = hues("d63044 fac428 4260d6 a446be")
+_COLORS = hues("d63044 fac428 4260d6 a446be")
 _SIDE = 0.17
 """Size of the mark as a share of the picture's shorter side."""
 _FINENESS = 8
@@ -51,15 +51,15 @@ def mark(
     cover = np.where(bird[window], np.float32(0), _cover(label, side, degrees))
     marked, mask = image.copy(), np.zeros_like(bird)
     mask[window] = cover > 0
-    colour = np.asarray(_COLOURS[label % len(_COLOURS)], np.float32)
-    marked[window] = np.rint(image[window] + cover[..., None] * (colour - image[window])).astype(np.uint8)
+    color = np.asarray(_COLORS[label % len(_COLORS)], np.float32)
+    marked[window] = np.rint(image[window] + cover[..., None] * (color - image[window])).astype(np.uint8)
     return Marked(marked, mask)
 
 
 def _cover(label: int, side: int, degrees: float) -> Float[np.ndarray, "side side"]:
     """How much of each pixel the mark covers: its shape cycles with the label more slowly than its colour."""
     fine = np.zeros((side * _FINENESS, side * _FINENESS), np.uint8)
-    outlines = _outlines(label // len(_COLOURS))
+    outlines = _outlines(label // len(_COLORS))
     fixed = [np.rint((outline @ turn(degrees).T * 0.46 + 0.5) * fine.shape[0]).astype(np.int32) for outline in outlines]
     cv2.fillPoly(fine, fixed, (255,))
     return np.asarray(cv2.resize(fine, (side, side), interpolation=cv2.INTER_AREA)).astype(np.float32) / 255

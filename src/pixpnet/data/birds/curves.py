@@ -57,7 +57,7 @@ def ribbon(points: Points, widths: Sequence[float], samples: int = 5) -> Float[n
 
 
 def ellipse(
-    centre: tuple[float, float], radii: tuple[float, float], degrees: float = 0.0, vertices: int = 24
+    center: tuple[float, float], radii: tuple[float, float], degrees: float = 0.0, vertices: int = 24
 ) -> Float[np.ndarray, "vertices 2"]:
     """An ellipse as a polygon, its first radius turned by an angle (clockwise where y points down).
 
@@ -66,7 +66,7 @@ def ellipse(
     """
     angles = np.linspace(0, 2 * np.pi, vertices, endpoint=False)
     outline = np.stack([radii[0] * np.cos(angles), radii[1] * np.sin(angles)], axis=1)
-    turned: Float[np.ndarray, "vertices 2"] = outline @ turn(degrees).T + np.asarray(centre)
+    turned: Float[np.ndarray, "vertices 2"] = outline @ turn(degrees).T + np.asarray(center)
     return turned
 
 

@@ -81,7 +81,7 @@ def draw_bird(
     # These three take the same numbers from the stream whatever the options.
     own = stream("bird")
     pose = draw_pose(own, size, options)
-    paints = mix_palette(own, options.colour)
+    paints = mix_palette(own, options.color)
     light = draw_light(own, options.light)
     scenic = stream("scene")
     scene = choose_scene(scenic)

@@ -1,6 +1,6 @@
 """The shapes of the head: beak, crown, eye, cheek and throat, with their variants.
 
-Frame: `bird` (see `shape`). The head is nearly a circle around `CENTRE`.
+Frame: `bird` (see `shape`). The head is nearly a circle around `CENTER`.
 """
 
 import numpy as np
@@ -9,7 +9,7 @@ from jaxtyping import Float
 from pixpnet.data.birds.curves import Points, closed_curve, ellipse, open_curve, path, ribbon
 from pixpnet.data.birds.shape import Shape, ordered
 
-CENTRE = (0.33, -0.35)
+CENTER = (0.33, -0.35)
 _RADII = (0.225, 0.205)
 _EYE = (0.405, -0.385)
 
@@ -19,7 +19,7 @@ def cheek() -> tuple[Shape, ...]:
     return ordered(
         "cheek",
         "head",
-        ("head", ellipse(CENTRE, _RADII, vertices=36)),
+        ("head", ellipse(CENTER, _RADII, vertices=36)),
         ("head_light", ellipse((0.345, -0.265), (0.085, 0.065), -15.0)),
     )
 
@@ -82,6 +82,6 @@ def beak(variant: str) -> tuple[Shape, ...]:
 def _upper_head(first: float, last: float, brow: Points) -> Float[np.ndarray, "vertices 2"]:
     """The head above a line: along its rim from one angle to another, and back over the brow."""
     angles = np.radians(np.linspace(first, last, 24))
-    rim = np.stack([np.cos(angles), np.sin(angles)], axis=1) * (_RADII[0], _RADII[1] + 0.008) + CENTRE
+    rim = np.stack([np.cos(angles), np.sin(angles)], axis=1) * (_RADII[0], _RADII[1] + 0.008) + CENTER
     back, front = rim[-1].tolist(), rim[0].tolist()
     return np.concatenate([rim, open_curve([(back[0], back[1]), *brow, (front[0], front[1])])[1:-1]])

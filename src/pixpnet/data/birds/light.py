@@ -57,8 +57,8 @@ def illuminate(finished: Finished, light: Light, unit: float) -> UInt8[np.ndarra
     """The picture under a light; `unit` is the length of the trunk in pixels.
 
     >>> empty = np.zeros((8, 8), np.uint8)
-    >>> grey = Finished(np.full((8, 8, 3), 100, np.uint8), labels=empty, cover=empty)
-    >>> illuminate(grey, Light((0.0, -1.0), (1.0, 1.1, 1.0)), unit=4.0)[0, 0].tolist()
+    >>> gray = Finished(np.full((8, 8, 3), 100, np.uint8), labels=empty, cover=empty)
+    >>> illuminate(gray, Light((0.0, -1.0), (1.0, 1.1, 1.0)), unit=4.0)[0, 0].tolist()
     [100, 110, 100]
     """
     relief = cv2.LUT(finished.labels, _RELIEF)

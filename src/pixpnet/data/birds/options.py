@@ -23,7 +23,7 @@ class BirdOptions:
     """Size varies between 1 - scale and 1 + scale."""
     light: float = 1.0
     """Strength of exposure, tint and direction of the light."""
-    colour: float = 1.0
+    color: float = 1.0
     """Strength of the body colour noise; at 0 all birds share one set of colours."""
     clutter: float = 1.0
     """Amount of bird-coloured leaves, berries and blades behind the bird."""

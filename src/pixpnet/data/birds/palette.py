@@ -7,7 +7,7 @@ marks lie below it and pale marks above.
 import numpy as np
 from jaxtyping import Float
 
-from pixpnet.data.birds.colours import Colour, hues
+from pixpnet.data.birds.colors import Color, hues
 
 _COATS = np.array(
     hues("567696 747a52 a8623e 96704a 4a8280 7c6c92 b28e52 847e78 a45654 608eb0 708c60 967c64 be785a 62688a"),
@@ -17,7 +17,7 @@ _UNDERS = np.array(hues("f0e2c8 ecbe78 e89e70 ced6ce f4e084 e0ced8 d6e0e8 eeceb8
 _HORN = np.array(hues("eca83c 5a5456 de7440 c4a078 786c60 e6c45a"), dtype=np.float64)
 
 
-def mix_palette(generator: np.random.Generator, noise: float) -> dict[str, Colour]:
+def mix_palette(generator: np.random.Generator, noise: float) -> dict[str, Color]:
     """A colour for every tone; at noise 0 always the same ones.
 
     >>> mix_palette(np.random.default_rng(0), 0.0) == mix_palette(np.random.default_rng(1), 0.0)
@@ -50,19 +50,19 @@ def mix_palette(generator: np.random.Generator, noise: float) -> dict[str, Colou
         "beak": beak, "beak_dark": 0.6 * beak, "leg": leg, "leg_dark": 0.78 * leg,
         "iris": np.array([26, 20, 20]), "glint": np.array([252, 252, 250]),
     }  # fmt: skip
-    colours = np.stack(list(mixed.values())).clip(0, 255).astype(np.int64).tolist()
-    return {tone: (red, green, blue) for tone, (red, green, blue) in zip(mixed, colours, strict=True)}
+    colors = np.stack(list(mixed.values())).clip(0, 255).astype(np.int64).tolist()
+    return {tone: (red, green, blue) for tone, (red, green, blue) in zip(mixed, colors, strict=True)}
 
 
 def _pick(
-    colours: Float[np.ndarray, "some 3"], pick: float, jitter: Float[np.ndarray, " 3"], noise: float
+    colors: Float[np.ndarray, "some 3"], pick: float, jitter: Float[np.ndarray, " 3"], noise: float
 ) -> Float[np.ndarray, " 3"]:
     """A colour from a list, drawn towards the first one when there is less noise."""
-    drawn = colours[int(pick * len(colours))] + jitter
-    mixed: Float[np.ndarray, " 3"] = colours[0] + noise * (drawn - colours[0])
+    drawn = colors[int(pick * len(colors))] + jitter
+    mixed: Float[np.ndarray, " 3"] = colors[0] + noise * (drawn - colors[0])
     return mixed
 
 
-def _lighter(colour: Float[np.ndarray, " 3"], share: float) -> Float[np.ndarray, " 3"]:
-    mixed: Float[np.ndarray, " 3"] = colour + share * (255 - colour)
+def _lighter(color: Float[np.ndarray, " 3"], share: float) -> Float[np.ndarray, " 3"]:
+    mixed: Float[np.ndarray, " 3"] = color + share * (255 - color)
     return mixed

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from pixpnet.data.birds.canvas import Canvas
-from pixpnet.data.birds.colours import Colour, hue
+from pixpnet.data.birds.colors import Color, hue
 from pixpnet.data.birds.curves import closed_curve, path, ribbon, turn
 from pixpnet.data.birds.pose import Pose
 from pixpnet.data.birds.scenes import Scene
@@ -73,9 +73,9 @@ def paint_perch(generator: np.random.Generator, canvas: Canvas, scene: Scene, po
     stretch = np.diag([pose.unit if side > 0 else -pose.unit, pose.unit * (1 + 0.2 * thickness)])
     linear = stretch @ turn(pose.tilt).T
     perch = _PERCHES[scene.perch]
-    light = _blend(scene.perch_colour, hue("fff4e0"), 0.3)
+    light = _blend(scene.perch_color, hue("fff4e0"), 0.3)
     for outline in perch.body:
-        canvas.fill(canvas.fixed(outline @ linear + pose.feet), scene.perch_colour)
+        canvas.fill(canvas.fixed(outline @ linear + pose.feet), scene.perch_color)
     for outline in perch.shine:
         canvas.fill(canvas.fixed(outline @ linear + pose.feet), light)
     if scene.snow:
@@ -105,11 +105,11 @@ def _paint_leaves(
     lengths, degrees, mirrored = length * (0.7 + 0.45 * draws[0]), 360 * draws[1], draws[2] < 0.5
     blades, ribs = (canvas.fixed(place(STAMPS[stamp], stems, lengths, degrees, mirrored)) for stamp in ("leaf", "rib"))
     for blade, rib, pick in zip(blades, ribs, draws[3].tolist(), strict=True):
-        colour = scene.leaves[int(pick * len(scene.leaves))]
-        canvas.fill(blade, colour)
-        canvas.fill(rib, _blend(colour, hue("1e2814"), 0.3))
+        color = scene.leaves[int(pick * len(scene.leaves))]
+        canvas.fill(blade, color)
+        canvas.fill(rib, _blend(color, hue("1e2814"), 0.3))
 
 
-def _blend(first: Colour, second: Colour, share: float) -> Colour:
+def _blend(first: Color, second: Color, share: float) -> Color:
     red, green, blue = (round(a + share * (b - a)) for a, b in zip(first, second, strict=True))
     return red, green, blue

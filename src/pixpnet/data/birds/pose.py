@@ -103,10 +103,10 @@ def _at_a_side(
     return np.array([x, y])
 
 
-def _about(centre: tuple[float, float], degrees: float) -> Float[np.ndarray, "2 3"]:
+def _about(center: tuple[float, float], degrees: float) -> Float[np.ndarray, "2 3"]:
     """The rotation around a point."""
     linear = turn(degrees)
-    return np.concatenate([linear, (np.asarray(centre) - linear @ centre)[:, None]], axis=1)
+    return np.concatenate([linear, (np.asarray(center) - linear @ center)[:, None]], axis=1)
 
 
 def _compose(outer: Float[np.ndarray, "2 3"], inner: Float[np.ndarray, "2 3"]) -> Float[np.ndarray, "2 3"]:

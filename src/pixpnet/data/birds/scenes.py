@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pixpnet.data.birds.colours import Colour, hue, hues
+from pixpnet.data.birds.colors import Color, hue, hues
 from pixpnet.data.birds.stamps import Layer
 
 
@@ -11,14 +11,14 @@ class Scene:
     """A place: what is far is painted first and blurred, what is near stays sharp."""
 
     name: str
-    sky: tuple[Colour, ...]
+    sky: tuple[Color, ...]
     """Colours from the top of the picture to its bottom."""
     far: tuple[Layer, ...]
     near: tuple[Layer, ...]
     perch: str
     """`branch`, `stone` or `post`."""
-    perch_colour: Colour
-    leaves: tuple[Colour, ...]
+    perch_color: Color
+    leaves: tuple[Color, ...]
     """Colours of the leaves on the perch and in front of the bird."""
     snow: bool = False
     """Whether snow lies on the perch, and no leaf grows there."""
@@ -37,7 +37,7 @@ SCENES = (
         ),
         near=(),
         perch="branch",
-        perch_colour=hue("785c46"),
+        perch_color=hue("785c46"),
         leaves=hues("689646 86ae54 548442"),
     ),
     Scene(
@@ -49,7 +49,7 @@ SCENES = (
         ),
         near=(Layer("leaf", 7, (0.12, 0.26), _WHOLE, hues("568a46 407440 78a44e"), _ALL_ROUND),),
         perch="branch",
-        perch_colour=hue("68503e"),
+        perch_color=hue("68503e"),
         leaves=hues("6ea44a 589042 8eb858"),
     ),
     Scene(
@@ -61,7 +61,7 @@ SCENES = (
         ),
         near=(Layer("blade", 11, (0.4, 0.95), (0.95, 1.15), hues("808c4a a4a058 687c46"), (-18.0, 18.0)),),
         perch="post",
-        perch_colour=hue("8c765c"),
+        perch_color=hue("8c765c"),
         leaves=hues("8c9650 74864a"),
     ),
     Scene(
@@ -73,7 +73,7 @@ SCENES = (
         ),
         near=(Layer("disc", 9, (0.012, 0.03), _WHOLE, hues("fafcfe")),),
         perch="branch",
-        perch_colour=hue("6c5a52"),
+        perch_color=hue("6c5a52"),
         leaves=hues("a8805c 926c54"),
         snow=True,
     ),
@@ -83,7 +83,7 @@ SCENES = (
         far=(Layer("disc", 15, (0.1, 0.34), _WHOLE, hues("e2a850 c46e3e f2d082 925c42")),),
         near=(Layer("leaf", 7, (0.1, 0.22), _WHOLE, hues("ce7836 b25432 e2aa4a"), _ALL_ROUND),),
         perch="branch",
-        perch_colour=hue("5c443a"),
+        perch_color=hue("5c443a"),
         leaves=hues("d6843a be5a34 e6b250"),
     ),
     Scene(
@@ -98,7 +98,7 @@ SCENES = (
             Layer("flower", 5, (0.06, 0.12), (0.72, 0.98), hues("f4f2ec eec854 d682a0")),
         ),
         perch="post",
-        perch_colour=hue("98826a"),
+        perch_color=hue("98826a"),
         leaves=hues("70a048 88b256"),
     ),
     Scene(
@@ -110,7 +110,7 @@ SCENES = (
         ),
         near=(Layer("ripple", 5, (0.12, 0.3), (0.6, 1.0), hues("daeaec")),),
         perch="stone",
-        perch_colour=hue("8e8a84"),
+        perch_color=hue("8e8a84"),
         leaves=hues("5c8260 709268"),
     ),
     Scene(
@@ -122,7 +122,7 @@ SCENES = (
         ),
         near=(),
         perch="branch",
-        perch_colour=hue("544248"),
+        perch_color=hue("544248"),
         leaves=hues("606854 767054"),
     ),
     Scene(
@@ -131,7 +131,7 @@ SCENES = (
         far=(Layer("disc", 14, (0.1, 0.26), _WHOLE, hues("f6d6de eebac8 faecec bed0a0")),),
         near=(Layer("flower", 8, (0.08, 0.15), _WHOLE, hues("fae2e8 f4c4d2 fcf0f0"), _ALL_ROUND),),
         perch="branch",
-        perch_colour=hue("70544c"),
+        perch_color=hue("70544c"),
         leaves=hues("96b464 f0becc acc074"),
     ),
 )

@@ -10,7 +10,7 @@ from types import MappingProxyType
 import numpy as np
 from jaxtyping import Bool, Float
 
-from pixpnet.data.birds.colours import Colour
+from pixpnet.data.birds.colors import Color
 from pixpnet.data.birds.curves import closed_curve, ellipse, path, ribbon
 
 
@@ -52,7 +52,7 @@ class Layer:
     """Smallest and largest, as a share of the picture's shorter side."""
     band: tuple[float, float]
     """Upper and lower end of where copies are put, as a share of the picture's height."""
-    colours: tuple[Colour, ...]
+    colors: tuple[Color, ...]
     angle: tuple[float, float] = (0.0, 0.0)
     """Smallest and largest rotation in degrees."""
 
@@ -62,7 +62,7 @@ class Scatter:
     """The copies of a layer: their outlines in pixels and their colours."""
 
     outlines: Float[np.ndarray, "copies vertices 2"]
-    colours: list[Colour]
+    colors: list[Color]
 
 
 def scatter(generator: np.random.Generator, layer: Layer, size: tuple[int, int]) -> Scatter:
@@ -80,12 +80,12 @@ def scatter(generator: np.random.Generator, layer: Layer, size: tuple[int, int])
     where[:, 0] = (1.2 * draws[3] - 0.1) * cols
     where[:, 1] = _between(layer.band, draws[4]) * rows
     outlines = place(STAMPS[layer.stamp], where, lengths, degrees, mirrored=draws[2] < 0.5)
-    colours = []
+    colors = []
     for pick, shade in draws[5:7].T.tolist():
-        red, green, blue = layer.colours[int(pick * len(layer.colours))]
+        red, green, blue = layer.colors[int(pick * len(layer.colors))]
         offset = round(30 * shade - 15)  # OpenCV clips what leaves 0 to 255
-        colours.append((red + offset, green + offset, blue + offset))
-    return Scatter(outlines, colours)
+        colors.append((red + offset, green + offset, blue + offset))
+    return Scatter(outlines, colors)
 
 
 def place(

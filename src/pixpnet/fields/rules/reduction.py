@@ -98,8 +98,8 @@ def layer_norm(call: Call) -> tuple[Sources | None, ...]:
     """All of the normalised axes."""
     sources = call.sources("input")
     axes = range(len(sources.shape) - len(call["normalized_shape"]), len(sources.shape))
-    normalised = sources.everything_along(*axes)
-    return Sources.union([normalised, call.sources("weight"), call.sources("bias")]), None, None
+    normalized = sources.everything_along(*axes)
+    return Sources.union([normalized, call.sources("weight"), call.sources("bias")]), None, None
 
 
 @rule(aten._fused_rms_norm.default)
@@ -116,8 +116,8 @@ def group_norm(call: Call) -> tuple[Sources | None, ...]:
     sources = call.sources("input")
     batch, channels, groups = sources.shape[0], sources.shape[1], call["group"]
     grouped = sources.reshape((batch, groups, channels // groups, *sources.shape[2:]))
-    normalised = grouped.everything_along(*range(2, len(grouped.shape))).reshape(sources.shape)
-    return _scaled(call, normalised), None, None
+    normalized = grouped.everything_along(*range(2, len(grouped.shape))).reshape(sources.shape)
+    return _scaled(call, normalized), None, None
 
 
 @rule(

@@ -3,8 +3,8 @@
 from pixpnet.metrics.auditing.audit import Audit, audit
 from pixpnet.metrics.auditing.conduct import Conduct
 from pixpnet.metrics.auditing.grounding import Grounding
-from pixpnet.metrics.auditing.localisation import Localisation
+from pixpnet.metrics.auditing.localization import Localization
 from pixpnet.metrics.auditing.reasoning import Reasoning
 from pixpnet.metrics.auditing.verdict import Finding, Verdict, together
 
-__all__ = ["Audit", "Conduct", "Finding", "Grounding", "Localisation", "Reasoning", "Verdict", "audit", "together"]
+__all__ = ["Audit", "Conduct", "Finding", "Grounding", "Localization", "Reasoning", "Verdict", "audit", "together"]

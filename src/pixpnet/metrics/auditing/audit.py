@@ -7,7 +7,7 @@ from pathlib import Path
 from pixpnet.data import DataSet
 from pixpnet.metrics.auditing.conduct import Conduct, check_conduct
 from pixpnet.metrics.auditing.grounding import TOLERANCE, Grounding, check_grounding
-from pixpnet.metrics.auditing.localisation import PIXELS, THRESHOLD, Localisation, check_localisation
+from pixpnet.metrics.auditing.localization import PIXELS, THRESHOLD, Localization, check_localization
 from pixpnet.metrics.auditing.reasoning import Reasoning, check_reasoning
 from pixpnet.metrics.auditing.verdict import Verdict, together
 from pixpnet.model import PixPNet
@@ -24,20 +24,20 @@ class Audit:
 
     Attributes:
         grounding: desideratum 1, prototypes are image patches.
-        localisation: desideratum 2, they see parts of the image.
+        localization: desideratum 2, they see parts of the image.
         reasoning: desideratum 3, a linear model of scores.
         conduct: validation and test split.
     """
 
     grounding: Grounding
-    localisation: Localisation
+    localization: Localization
     reasoning: Reasoning
     conduct: Conduct
 
     @property
     def verdict(self) -> Verdict:
         """Of everything together."""
-        parts = (self.grounding, self.localisation, self.reasoning, self.conduct)
+        parts = (self.grounding, self.localization, self.reasoning, self.conduct)
         return together(part.verdict for part in parts)
 
 
@@ -80,7 +80,7 @@ def audit(
 
     return Audit(
         grounding=check_grounding(model, data, tolerance, told("going back to the patches")),
-        localisation=check_localisation(
+        localization=check_localization(
             model, data, threshold, pixels, seed, told("probing pixels"), told("looking where cells win")
         ),
         reasoning=check_reasoning(model, seed),

@@ -22,7 +22,7 @@ Progress = Callable[[int, int], None]
 
 
 @runtime_checkable
-class Labelled(Protocol):
+class Labeled(Protocol):
     """What the test needs of a sample; `pixpnet.data.Sample` is one."""
 
     @property
@@ -44,7 +44,7 @@ class Samples(Protocol):
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, index: int) -> Labelled: ...
+    def __getitem__(self, index: int) -> Labeled: ...
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def drawn_samples(available: int, count: int, seed: int) -> list[int]:
 
 def order_sample(
     curves: Curves,
-    sample: Labelled,
+    sample: Labeled,
     mapping: PixelMapping,
     prototypes_per_sample: int | None,
     seed: int,

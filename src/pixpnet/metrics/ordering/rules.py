@@ -117,10 +117,10 @@ def _batch_norm(step: Step, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
     epsilon = step["eps"]
     channels, rows, cols = cells_of(step.outputs[0])
 
-    def normalise(values: Tensor) -> Tensor:
+    def normalize(values: Tensor) -> Tensor:
         return F.batch_norm(values, mean, variance, weight, bias, eps=epsilon)
 
-    return (Rowwise(rows * cols, channels, normalise),)
+    return (Rowwise(rows * cols, channels, normalize),)
 
 
 def _max_pool(step: Step, inputs: Sequence[Probe]) -> tuple[Layer, ...]:

@@ -35,7 +35,7 @@ PIXELS = 8
 
 
 @dataclass(frozen=True)
-class Localisation(Judged):
+class Localization(Judged):
     """What was found about what cells see.
 
     Attributes:
@@ -61,7 +61,7 @@ class Localisation(Judged):
     findings: tuple[Finding, ...]
 
 
-def check_localisation(
+def check_localization(
     model: PixPNet,
     data: DataSet | None,
     threshold: float = THRESHOLD,
@@ -69,7 +69,7 @@ def check_localisation(
     seed: int = 0,
     progress: Progress | None = None,
     progress_of_images: Progress | None = None,
-) -> Localisation:
+) -> Localization:
     """Measures fields and winning regions, and probes some pixels of the real network.
 
     Args:
@@ -112,7 +112,7 @@ def check_localisation(
             else f"{len(wrong)} of {len(chosen)} probed pixels came out at other cells, the first is {wrong[0]}",
         ),
     )
-    return Localisation(
+    return Localization(
         model.mean_field, largest, everything, region, images, threshold, len(chosen), len(wrong), findings
     )
 

@@ -42,7 +42,7 @@ Reader: TypeAlias = Callable[[Entry], Sample]
 
 
 @dataclass(frozen=True)
-class Catalogue:
+class Catalog:
     """All entries of a data set as its folder states them.
 
     Attributes:

@@ -1,9 +1,9 @@
 """Colours as red, green and blue from 0 to 255, written as hexadecimal digits."""
 
-Colour = tuple[int, int, int]
+Color = tuple[int, int, int]
 
 
-def hue(text: str) -> Colour:
+def hue(text: str) -> Color:
     """A colour from six hexadecimal digits.
 
     >>> hue("ff8000")
@@ -13,7 +13,7 @@ def hue(text: str) -> Colour:
     return red, green, blue
 
 
-def hues(text: str) -> tuple[Colour, ...]:
+def hues(text: str) -> tuple[Color, ...]:
     """Colours from six hexadecimal digits each, with spaces between.
 
     >>> hues("ff8000 000000")

@@ -31,6 +31,12 @@ MEMBERS: Mapping[str, str] = {
     "tesnet": "pixpnet.members.tesnet",
     "protopool": "pixpnet.members.protopool",
     "prototree": "pixpnet.members.prototree",
+    "npprotopnet": "pixpnet.members.npprotopnet",
+    "quasiprotopnet": "pixpnet.members.quasiprotopnet",
+    "genprotopnet": "pixpnet.members.genprotopnet",
+    "psprotopnet": "pixpnet.members.psprotopnet",
+    "semiprotopnet": "pixpnet.members.semiprotopnet",
+    "cosineprotopnet": "pixpnet.members.cosineprotopnet",
 }
 
 

@@ -215,11 +215,17 @@ def test_the_cost_of_replacement_is_read_from_the_run(tmp_path: Path) -> None:
     }
     (tmp_path / "metrics.json").write_text(json.dumps(figures))
     found = accuracy_lost_at_replacement(Run(tmp_path))
+    assert found is not None
     assert (found.validation.mean, found.validation.count) == (0.25, 36)
     assert found.test is not None
     assert found.test.mean == pytest.approx(-0.1)
     (tmp_path / "metrics.json").write_text(json.dumps({**figures, "test": None, "test_before": None}))
-    assert accuracy_lost_at_replacement(Run(tmp_path)).test is None
+    untested = accuracy_lost_at_replacement(Run(tmp_path))
+    assert untested is not None
+    assert untested.test is None
+    never = {**figures, "validation_before": None, "test_before": None}
+    (tmp_path / "metrics.json").write_text(json.dumps(never))
+    assert accuracy_lost_at_replacement(Run(tmp_path)) is None
     (tmp_path / "metrics.json").write_text("{}")
     with pytest.raises(RunError, match="damaged"):
         accuracy_lost_at_replacement(Run(tmp_path))

@@ -27,8 +27,8 @@ def same(one: Path, two: Path) -> None:
     for name in ("model.safetensors", "prototypes.json", "config.yaml", "metrics.json"):
         assert (one / name).read_bytes() == (two / name).read_bytes(), name
     assert log_without_seconds(one) == log_without_seconds(two)
-    pictures = sorted(path.name for path in (one / "prototypes").iterdir())
-    assert pictures == sorted(path.name for path in (two / "prototypes").iterdir())
+    pictures = sorted(path.name for path in (one / "prototypes").glob("*"))
+    assert pictures == sorted(path.name for path in (two / "prototypes").glob("*"))
     for name in pictures:
         assert (one / "prototypes" / name).read_bytes() == (two / "prototypes" / name).read_bytes()
     first, second = (torch.load(run / "checkpoints" / "last.ckpt", weights_only=True) for run in (one, two))

@@ -17,6 +17,7 @@ from pixpnet.settings import KEPT_EPOCH
 
 if TYPE_CHECKING:
     from pixpnet.training import Metrics
+    from pixpnet.training.judging import Judgement
 
 USAGE = (
     "pixpnet train --out RUN [--member ... --preset ...] [--data ...] [--backbone ... --at ... --weights ...] "
@@ -76,20 +77,27 @@ def summary(metrics: Metrics, folder: Path) -> str:
     """The outcome in a few lines."""
     lines = [
         f"kept: epoch {metrics.chosen_epoch} of {metrics.epochs}, {KEPT_EPOCH}",
-        f"validation accuracy  {metrics.validation.accuracy:6.1%} ({metrics.validation.images} images), "
-        f"{metrics.validation_before.accuracy:.1%} before replacement",
+        f"validation accuracy  {metrics.validation.accuracy:6.1%} ({metrics.validation.images} images)"
+        f"{_before(metrics.validation_before)}",
     ]
-    if metrics.test is None or metrics.test_before is None:
+    if metrics.test is None:
         lines.append("test accuracy        not looked at: the test split stayed closed")
     else:
         low, high = metrics.test.interval.low, metrics.test.interval.high
         lines.append(
             f"test accuracy        {metrics.test.accuracy:6.1%} ({metrics.test.images} images, 95 % interval "
-            f"{low:.1%} to {high:.1%}), {metrics.test_before.accuracy:.1%} before replacement"
+            f"{low:.1%} to {high:.1%}){_before(metrics.test_before)}"
         )
     lines += [
         f"a cell sees          {metrics.mean_field:6.1%} of the image on average, {metrics.largest_field:.1%} at most",
-        f"{metrics.prototypes} prototypes, each a patch of a training image: {folder / 'prototypes'}",
+        f"{metrics.prototypes} prototypes, each a patch of a training image: {folder / 'prototypes'}"
+        if metrics.validation_before is not None
+        else f"{metrics.prototypes} prototypes, which are learnt and no patches of training images",
         f"the run: {folder}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _before(judgement: Judgement | None) -> str:
+    """The accuracy before replacement, where there was one."""
+    return "" if judgement is None else f", {judgement.accuracy:.1%} before replacement"

@@ -17,7 +17,7 @@ from pixpnet.parts.measures import L2, Cosine, Measure, Projection, SquaredL2
 from pixpnet.parts.ownership import OneClassEach, Ownership
 from pixpnet.parts.pooling import Distinct, Focal, Nearest, Pooled, Pooling
 from pixpnet.parts.reasons import ExplanationSize, NoReasons, Path, Reasons, Route, Sum
-from pixpnet.parts.similarities import Negated, Original, Reformulated, Similarity
+from pixpnet.parts.similarities import Negated, Original, RectifiedCosine, Reformulated, Similarity
 from pixpnet.parts.slots import SlotDecision, SlotOwnership
 from pixpnet.parts.subspaces import UnitPrototypes
 from pixpnet.parts.tree import TreeDecision, TreeOwnership
@@ -53,6 +53,7 @@ __all__ = [
     "Pooling",
     "Projection",
     "Reasons",
+    "RectifiedCosine",
     "Reformulated",
     "Route",
     "Similarity",

@@ -114,6 +114,16 @@ def separation(step: Step) -> Float[Tensor, ""]:
     return separation_loss(step.distances, step.own)
 
 
+def own_activation(step: Step) -> Float[Tensor, ""]:
+    """Minus the mean of each image's largest score with a prototype of its own class."""
+    return cluster_loss(-step.found.scores, step.own)
+
+
+def wrong_activation(step: Step) -> Float[Tensor, ""]:
+    """The mean of each image's largest score with a prototype of any other class."""
+    return separation_loss(-step.found.scores, step.own)
+
+
 def off_class_l1(step: Step) -> Float[Tensor, ""]:
     """The sum of the absolute weights that the decision learns between prototypes and other classes."""
     return step.parts.decision.off_class().abs().sum()
@@ -132,8 +142,12 @@ def cluster_loss(distances: Float[Tensor, "batch protos"], own: Bool[Tensor, "ba
 
 
 def separation_loss(distances: Float[Tensor, "batch protos"], own: Bool[Tensor, "batch protos"]) -> Float[Tensor, ""]:
-    """Minus the mean distance of an image's nearest patch to the nearest prototype of any other class (Eq. 4)."""
-    return -distances.masked_fill(own, float("inf")).amin(dim=1).mean()
+    """Minus the mean distance of an image's nearest patch to the nearest prototype of any other class (Eq. 4).
+
+    An image has none where every prototype speaks for its class too, among others (merged ones); it adds 0.
+    """
+    nearest = distances.masked_fill(own, float("inf")).amin(dim=1)
+    return -nearest.masked_fill(own.all(dim=1), 0.0).mean()
 
 
 def leave_one_out(step: Step, from_it: Bool[Tensor, "batch protos"]) -> Step:

@@ -70,3 +70,18 @@ class Negated(Similarity):
     def __call__(self, distances: Tensor) -> Tensor:
         """See `Similarity`."""
         return -distances
+
+
+@dataclass(frozen=True)
+class RectifiedCosine(Similarity):
+    """From one minus a cosine to max(0, cosine) / divisor (Cosine ProtoPNet).
+
+    >>> RectifiedCosine(2.0)(torch.tensor([0.0, 0.5, 1.5])).tolist()
+    [0.5, 0.25, 0.0]
+    """
+
+    divisor: float
+
+    def __call__(self, distances: Tensor) -> Tensor:
+        """See `Similarity`."""
+        return (1 - distances).clamp_min(0) / self.divisor

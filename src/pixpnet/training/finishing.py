@@ -30,9 +30,9 @@ class Metrics:
         chosen_epoch: of the model that was kept (`settings.KEPT_EPOCH`); other epochs may have been more accurate.
         epochs: how many there were.
         validation: the model that was kept, on the validation images.
-        validation_before: the same before its prototypes were replaced.
+        validation_before: the same before its prototypes were replaced; None where they never are.
         test: the model that was kept, on the test images; None if they were not opened.
-        test_before: the same before its prototypes were replaced: what replacement cost.
+        test_before: the same before its prototypes were replaced: what replacement cost; None where they never are.
         mean_field: mean share of the image that a cell sees.
         largest_field: largest share of the image that a cell sees.
         prototypes: how many.
@@ -41,7 +41,7 @@ class Metrics:
     chosen_epoch: int
     epochs: int
     validation: Judgement
-    validation_before: Judgement
+    validation_before: Judgement | None
     test: Judgement | None
     test_before: Judgement | None
     mean_field: float
@@ -55,7 +55,8 @@ def finish(fitting: Fitting, config: RunConfig, data: DataSet, device: torch.dev
     # Own code was allowed for the name in the configuration, and for no other.
     model = PixPNet.load(run.path, trust_code=backbone_in(run.path) == config.backbone)
     chosen = [line for line in fitting.lines if line.best][-1]
-    write_crops(model, data, run.crops, partial(watcher.busy, "pictures of prototypes"))
+    if model.origins is not None:
+        write_crops(model, data, run.crops, partial(watcher.busy, "pictures of prototypes"))
 
     before = before_replacement(run, model)
 
@@ -112,14 +113,15 @@ def evaluated(
         test = judged(entries, "final evaluation, test")
         answers += answer_lines("test", entries, test.logits, model.class_names)
     validation = judged(data.val, "final evaluation, validation")
+    replaced = model.origins is not None
     run.write_answers([*answers, *answer_lines("val", data.val, validation.logits, model.class_names)])
     return Metrics(
         chosen_epoch=chosen_epoch,
         epochs=epochs,
         validation=validation.after,
-        validation_before=validation.before,
+        validation_before=validation.before if replaced else None,
         test=None if test is None else test.after,
-        test_before=None if test is None else test.before,
+        test_before=test.before if replaced and test is not None else None,
         mean_field=model.mean_field,
         largest_field=max(field.max_fraction for field in model.fields),
         prototypes=model.num_prototypes,

@@ -65,9 +65,9 @@ def prepare(config: RunConfig, data: DataSet, out: Path, watcher: Watcher) -> Fi
         config.seed,
         config.member,
     )
-    model.check_grids()
     with evaluating(model):
         model(torch.zeros(1, 3, preprocessing.size, preprocessing.size))  # says now if prototypes do not fit
+    model.check_grids()
     # One cache for training, validation and replacement (one for each worker, where there are any), and none of the
     # masks, which nobody reads here.
     reader = CachedReader(WithoutMasks(data.reader), _CACHE_BYTES // max(1, config.num_workers))

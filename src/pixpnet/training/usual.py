@@ -1,6 +1,7 @@
 """The usual order of stages, shared by most of the family: warm-up, joint epochs with replacements, the head alone."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 from pixpnet.parts.losses import LossTerm, cross_entropy
 from pixpnet.settings import Optimization, Replacement
@@ -13,7 +14,7 @@ CROSS_ENTROPY = LossTerm("cross_entropy", 1.0, cross_entropy)
 
 def usual_stages(
     optim: Optimization,
-    replacement: Replacement,
+    replacement: Replacement | None,
     losses: Sequence[LossTerm],
     head_learns: bool = False,
     step: StepOf = plain_step,
@@ -22,12 +23,14 @@ def usual_stages(
 
     Args:
         optim: epochs and rates.
-        replacement: when, and how.
+        replacement: when, and how; None for a member whose prototypes never become patches, which may be kept after
+            every joint epoch.
         losses: of all stages but pretraining.
         head_learns: whether there are epochs of the head alone after each replacement.
         step: of all stages but pretraining.
     """
-    head_epochs = replacement.head_epochs if head_learns else 0
+    head_epochs = replacement.head_epochs if head_learns and replacement is not None else 0
+    replaced = () if replacement is None else (Replace(replacement),)
     stages: list[Stage] = []
     if optim.pretraining_epochs:
         # What was learnt so far is not in the prototypes, so they begin as patches; that is a start, not a result.
@@ -40,7 +43,7 @@ def usual_stages(
                 pretraining_step,
                 constant,
                 trains=frozenset() if optim.frozen_statistics else None,
-                at_end=(Replace(replacement),),
+                at_end=replaced,
                 validated=False,
             )
         )
@@ -48,10 +51,11 @@ def usual_stages(
     statistics_stay = frozenset({"add_on"}) if optim.frozen_statistics else None
     begins = 0
     for end in range(1, optim.epochs + 1):
-        replaces = end == optim.epochs or (
-            end >= replacement.start and (end - replacement.start) % replacement.every == 0
+        last = end == optim.epochs
+        replaces = replacement is not None and (
+            last or (end >= replacement.start and (end - replacement.start) % replacement.every == 0)
         )
-        if not replaces and end != optim.warm_up_epochs:
+        if not replaces and not last and end != optim.warm_up_epochs:
             continue
         warm = end <= optim.warm_up_epochs
         stages.append(
@@ -64,8 +68,8 @@ def usual_stages(
                 rate,
                 begins=begins,
                 trains=statistics_stay,
-                at_end=(Replace(replacement),) if replaces else (),
-                selectable="end" if replaces and not head_epochs else "never",
+                at_end=replaced if replaces else (),
+                selectable=_selectable(replacement is not None, replaces and not head_epochs, last or not warm),
             )
         )
         begins = end
@@ -86,3 +90,10 @@ def usual_stages(
                 )
             )
     return tuple(stages)
+
+
+def _selectable(becomes_patches: bool, replaces: bool, learnt: bool) -> Literal["never", "end", "every epoch"]:
+    """Where prototypes become patches a model may be kept after that; where they never do, once everything learns."""
+    if becomes_patches:
+        return "end" if replaces else "never"
+    return "every epoch" if learnt else "never"

@@ -62,10 +62,10 @@ class Report:
 
 @dataclass(frozen=True)
 class Judged:
-    """A split before and after replacement."""
+    """A split before and after replacement; `before` is None where prototypes are never replaced."""
 
     split: str
-    before: Judgement
+    before: Judgement | None
     after: Judgement
 
 
@@ -129,7 +129,7 @@ class Confusion:
 def judged(metrics: Metrics) -> tuple[Judged, ...]:
     """The splits that a run was judged on, test first."""
     validation = Judged("validation", metrics.validation_before, metrics.validation)
-    if metrics.test is None or metrics.test_before is None:
+    if metrics.test is None:
         return (validation,)
     return Judged("test", metrics.test_before, metrics.test), validation
 

@@ -71,6 +71,7 @@ class _Bars:
         self.epochs = 0
         self.progress = RunProgress()
         self.began = 0.0, 0.0
+        self._patches = False
 
     def fields_verified(self, backbone: str, verification: Verification) -> None:
         """See `Watcher`."""
@@ -138,9 +139,10 @@ class _Bars:
         ]
         if line.val_accuracy is not None:
             words.append(f"validation {line.val_accuracy:6.1%}")
+        self._patches = self._patches or line.replaced_distance is not None
         if line.replaced_distance is not None and line.val_accuracy_after is not None:
             words.append(f"after replacement {line.val_accuracy_after:6.1%}")
-        elif line.val_accuracy_after is not None:
+        elif line.val_accuracy_after is not None and self._patches:
             words.append("prototypes are patches")
         if line.best:
             words.append("kept")

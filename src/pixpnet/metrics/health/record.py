@@ -136,7 +136,8 @@ class PrototypeHealth:
         duplicates: those that say the same as another.
         deciding: those that never decide anything.
         coverage: the parts that they stand for, class by class.
-        replacement: the accuracy that was lost when they became patches; None where no run was given.
+        replacement: the accuracy that was lost when they became patches; None where no run was given, or
+            there is no replacement in it.
     """
 
     count: int

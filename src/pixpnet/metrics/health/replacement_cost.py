@@ -10,8 +10,8 @@ from pixpnet.training import Interval, Run, RunError
 from pixpnet.training.judging import wilson
 
 
-def accuracy_lost_at_replacement(run: Run) -> ReplacementCost:
-    """What a run's replacement cost, on the images that its `metrics.json` speaks of.
+def accuracy_lost_at_replacement(run: Run) -> ReplacementCost | None:
+    """What a run's replacement cost, on the images that its `metrics.json` speaks of; None where there was none.
 
     The interval is that of two independent shares, which is wider than it need be: see `difference`.
 
@@ -21,6 +21,8 @@ def accuracy_lost_at_replacement(run: Run) -> ReplacementCost:
     figures = run.read_metrics()
     try:
         test = figures["test"]
+        if figures["validation_before"] is None:
+            return None
         return ReplacementCost(
             validation=_lost(figures["validation_before"], figures["validation"]),
             test=None if test is None else _lost(figures["test_before"], test),

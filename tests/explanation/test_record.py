@@ -129,7 +129,8 @@ def test_json_of_a_version_without_grids_still_loads() -> None:
     model.origins = origins_of(model)
     with torch.no_grad():
         model.head.weight.copy_(torch.tensor([[2.0, 1.0, -0.5, 0.25], [0.0, -0.5, 1.0, 1.0]]))
-    again = prove(model, sample, explain(model, sample, top=2), draws=2)
+    # It could not yet say which scores decide.
+    again = replace(prove(model, sample, explain(model, sample, top=2), draws=2), deciding=None)
     assert str(loaded) == str(again)
     assert loaded._repr_html_() == again._repr_html_()
     assert Explanation.from_json(loaded.to_json()) == loaded

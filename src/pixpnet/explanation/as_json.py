@@ -90,6 +90,12 @@ def _problems(explanation: Explanation) -> Iterator[str]:
     for answer in explanation.other_answers:
         if answer.class_name not in names:
             yield f"{answer.rule} is said to answer {answer.class_name!r}, which is no class"
+    deciding = explanation.deciding
+    if deciding is not None and (
+        len(set(deciding.prototypes)) < len(deciding.prototypes)
+        or not all(0 <= number < deciding.of for number in deciding.prototypes)
+    ):
+        yield f"the scores that decide are said to be those of {deciding.prototypes}, of {deciding.of} prototypes"
     if len({explained.label for explained in explanation.classes}) < len(explanation.classes):
         yield "a class is explained twice"
     if explanation.predicted.logit < max(explanation.logits):

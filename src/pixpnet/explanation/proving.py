@@ -25,13 +25,15 @@ from torch import Tensor
 
 from pixpnet.box import Box
 from pixpnet.data import ImageError, Sample, read_sample, to_uint8
+from pixpnet.explanation.deciding import deciding
 from pixpnet.explanation.explaining import as_the_network_sees
-from pixpnet.explanation.record import Explanation, Proof, Term, Trial
+from pixpnet.explanation.record import Deciding, Explanation, Proof, Term, Trial
 from pixpnet.mapping.scene import scene
 from pixpnet.mapping.upsampling import by_upsampling
 from pixpnet.model import Grid, PixPNet
 from pixpnet.model.modes import refuse_training_mode
-from pixpnet.parts import Matches
+from pixpnet.model.network import Output
+from pixpnet.parts import Matches, NoBounds
 from pixpnet.parts.precision import full_precision
 
 Region = tuple[Box, ...]
@@ -66,7 +68,7 @@ def prove(
             where there are none, the image itself, mirrored and moved at random.
 
     Returns:
-        the same explanation with a `Proof` on each term.
+        the same explanation with a `Proof` on each term, and with the scores that decide the answer (`Deciding`).
 
     Raises:
         ValueError: if the image or the model is not that of the explanation, the model is in training mode, or its
@@ -81,7 +83,9 @@ def prove(
     if explanation.class_names != model.class_names:
         raise ValueError("this model knows other classes than the explanation: give the model that was explained")
     terms = [term for explained in explanation.classes for term in explained.terms]
-    distances = _measured_distances(model, pixels, terms)
+    with torch.no_grad():  # as `explain` ran it
+        output: Output = model(pixels[None])
+    distances = _measured_distances(model, output.matches, terms)
     boxes = _claims_of_upsampling(model, pixels, terms)
     tolerances = {
         number: model.grid_of(number).comparison.tolerance(distance) for number, distance in distances.items()
@@ -118,7 +122,8 @@ def prove(
         return replace(term, proof=proof)
 
     classes = (replace(each, terms=tuple(map(proven, each.terms))) for each in explanation.classes)
-    return replace(explanation, classes=tuple(classes))
+    decisive, reason = _deciding(model, output, explanation.size)
+    return replace(explanation, classes=tuple(classes), deciding=decisive, not_deciding=reason)
 
 
 @dataclass(frozen=True)
@@ -289,16 +294,21 @@ def _training_images(
     return [(image / 255 - mean) / std for image in read] if all(image.shape[-2:] == size for image in read) else []
 
 
-def _measured_distances(
-    model: PixPNet, image: Float[Tensor, "3 height width"], terms: Sequence[Term]
-) -> dict[int, float]:
+def _deciding(model: PixPNet, output: Output, size: tuple[int, int]) -> tuple[Deciding | None, str]:
+    """Which scores decide, or why that cannot be told."""
+    try:
+        decisive = deciding(model, output.matches, output.logits, 0, size)
+    except NoBounds as error:
+        return None, str(error)
+    return decisive, "" if decisive else "not even all scores decide: two classes are equal up to rounding"
+
+
+def _measured_distances(model: PixPNet, matches: Matches, terms: Sequence[Term]) -> dict[int, float]:
     """The distance of each term's prototype, as the model measures it now.
 
     Raises:
         ValueError: if the model gives other numbers than the explanation says.
     """
-    with torch.no_grad():  # as `explain` ran it
-        matches: Matches = model(image[None]).matches
     for term in terms:
         if not _is_known(model, matches, term):
             raise ValueError(

@@ -223,6 +223,27 @@ class Sight:
 
 
 @dataclass(frozen=True)
+class Deciding:
+    """The shortest list of largest scores that decides the answer, as long as no other score exceeds the last of them.
+
+    Attributes:
+        prototypes: their numbers, the largest score first.
+        of: how many prototypes there are.
+        limit: the last of these scores.
+        seen: the share of the image that their cells saw together, 0 to 1.
+    """
+
+    prototypes: tuple[int, ...]
+    of: int
+    limit: float
+    seen: float
+
+    def __post_init__(self) -> None:
+        if not 0 < len(self.prototypes) <= self.of or not 0 <= self.seen <= 1:
+            raise ValueError(f"{len(self.prototypes)} of {self.of} scores that saw {self.seen} of an image")
+
+
+@dataclass(frozen=True)
 class Explanation:
     """Why the model answered as it did for one image.
 
@@ -244,6 +265,8 @@ class Explanation:
         score_note: what else a score rests on beside the similarity of its cell, as the end of a sentence; None where a
             score is that similarity.
         other_answers: what other rules would answer to the same scores (a soft tree, read as a hard one).
+        deciding: which scores decide the answer, after `prove`; None where that was not asked or cannot be told.
+        not_deciding: why it cannot be told, as a sentence; empty where it can, or was not asked.
     """
 
     image: str
@@ -261,6 +284,8 @@ class Explanation:
     more_sights: tuple[Sight, ...] = field(default=(), metadata=ADDED_LATER)
     score_note: str | None = field(default=None, metadata=ADDED_LATER)
     other_answers: tuple[OtherAnswer, ...] = field(default=(), metadata=ADDED_LATER)
+    deciding: Deciding | None = field(default=None, metadata=ADDED_LATER)
+    not_deciding: str = field(default="", metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         height, width = self.size

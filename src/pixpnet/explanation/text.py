@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pixpnet.box import Box, hull
 from pixpnet.class_names import printable
 from pixpnet.explanation.contrast import Contrast
+from pixpnet.explanation.deciding_text import deciding_text
 from pixpnet.explanation.path_text import leaf_text, not_found_text, other_answers_text, parting_text, turn_text
 from pixpnet.explanation.record import ClassExplanation, Explanation, Proof, Sight, Term
 from pixpnet.fields.table import percent
@@ -29,7 +30,9 @@ def text_of(explanation: Explanation) -> str:
     terms = [term for explained in explanation.classes for term in explained.terms]
     if any(term.proof for term in terms):
         lines += [*_wrapped(proofs_text([term.proof for term in terms if term.proof])), ""]
-    for sentence in filter(None, (other_answers_text(explanation), not_found_text(explanation))):
+    for sentence in filter(
+        None, (deciding_text(explanation), other_answers_text(explanation), not_found_text(explanation))
+    ):
         lines += [*_wrapped(sentence), ""]
     for sentence in (*_notes(explanation, terms), *sight_text(explanation)):
         lines += _wrapped(sentence)

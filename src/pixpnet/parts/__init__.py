@@ -16,7 +16,7 @@ from pixpnet.parts.matches import Matches
 from pixpnet.parts.measures import L2, Cosine, Measure, Projection, SquaredL2
 from pixpnet.parts.ownership import OneClassEach, Ownership
 from pixpnet.parts.pooling import Distinct, Focal, Nearest, Pooled, Pooling
-from pixpnet.parts.reasons import ExplanationSize, NoReasons, Path, Reasons, Route, Sum
+from pixpnet.parts.reasons import ExplanationSize, NoBounds, NoReasons, Path, Reasons, Route, Sum
 from pixpnet.parts.similarities import Negated, Original, RectifiedCosine, Reformulated, Similarity
 from pixpnet.parts.slots import SlotDecision, SlotOwnership
 from pixpnet.parts.subspaces import UnitPrototypes
@@ -41,6 +41,7 @@ __all__ = [
     "Measure",
     "Nearest",
     "Negated",
+    "NoBounds",
     "NoReasons",
     "NormalizedCells",
     "OneClassEach",

@@ -109,6 +109,21 @@ class BinaryTree:
         """How many nodes the longest way asks."""
         return max(map(len, self.paths))
 
+    @cached_property
+    def by_height(self) -> tuple[tuple[int, ...], ...]:
+        """Nodes whose children are known once those of the groups before are: the way from the leaves to the root.
+
+        >>> BinaryTree.complete(2).by_height
+        ((1, 2), (0,))
+        """
+        heights: dict[int, int] = {}
+        for node in reversed(range(self.num_nodes)):
+            heights[node] = 1 + max(heights.get(child, 0) for child in self.children[node])
+        groups: list[list[int]] = [[] for _ in range(heights[0])]
+        for node in range(self.num_nodes):
+            groups[heights[node] - 1].append(node)
+        return tuple(map(tuple, groups))
+
     def below(self, place: int) -> Iterator[int]:
         """A node or leaf, and everything that follows it."""
         waiting = [place]

@@ -9,13 +9,14 @@ on to channels, how much rounding a proof allows, what the least and largest sim
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float, Float64, Int64
 from torch import Tensor, nn
 
 from pixpnet.box import Box
 from pixpnet.fields import Field
 from pixpnet.parts.measures import Measure, Patches
 from pixpnet.parts.pooling import Pooling
+from pixpnet.parts.reasons import NoBounds
 from pixpnet.parts.similarities import Similarity
 
 
@@ -128,10 +129,43 @@ class Comparison(nn.Module):
         return self.measure.rounding(self.prototypes[0].numel(), distance)
 
     def bounds(self) -> tuple[float, float]:
-        """The least and the largest possible similarity of a cell."""
-        ends = torch.tensor(self.measure.range(self.prototypes[0].numel()), dtype=torch.float64)
+        """The least and the largest possible similarity of a cell whose embedding has numbers between 0 and 1."""
+        ends = torch.tensor(self.measure.range_for(self.prototypes.detach()), dtype=torch.float64)
         high, low = self.similarity(ends).tolist()
         return low, high
+
+    def score_bounds(self) -> tuple[float, float]:
+        """The least and the largest possible score of a prototype."""
+        return self.pooling.score_bounds(*self.bounds())
+
+    def scores_after(
+        self, distances: Float[Tensor, "batch protos"], moved_to: Float[Tensor, "protos dim kernel_rows kernel_cols"]
+    ) -> tuple[Float64[Tensor, "batch protos"], Float64[Tensor, "batch protos"]]:
+        """Between which bounds scores lie when prototypes move, on images of which only the distances are known.
+
+        Args:
+            distances: to the prototypes as they are now.
+            moved_to: where they move.
+
+        Raises:
+            NoBounds: if a distance does not decide its score.
+        """
+        if not self.pooling.independent:
+            raise NoBounds(self.pooling.unbounded)
+        prototypes, target = self.prototypes.detach().double(), moved_to.double()
+        before = distances.detach().double()
+        near, far = self.measure.after_move(before, prototypes, target)
+        # Both the distances that are known and those to come are rounded.
+        rounding = 2 * self.tolerance(float(before.min()))
+        least, largest = (
+            pick(old, new)
+            for pick, old, new in zip(
+                (min, max), self.measure.range_for(prototypes), self.measure.range_for(target), strict=True
+            )
+        )
+        return self.similarity((far + rounding).clamp(least, largest)), self.similarity(
+            (near - rounding).clamp(least, largest)
+        )
 
     def comparable(self) -> Float[Tensor, "protos numbers"]:
         """Prototypes as vectors that are equal where the measure cannot tell them apart."""

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -43,6 +43,24 @@ class Decision(nn.Module, ABC):
     @abstractmethod
     def decides(self, scores: Float[Tensor, "batch protos"]) -> Bool[Tensor, "batch protos"]:
         """Whether the answer to an image would be another one if a prototype did not exist."""
+
+    @abstractmethod
+    def least_leads(
+        self, label: int, low: Float64[Tensor, "cases protos"], high: Float64[Tensor, "cases protos"]
+    ) -> Float64[Tensor, "cases classes"]:
+        """By how much a class leads every class at the least, whatever each score is between its two bounds.
+
+        What is positive for every other class is a certificate: no scores within the bounds change the answer. For the
+        class itself it is 0. Leads are of logits, or of what orders classes in the same way.
+
+        Args:
+            label: the class that leads.
+            low: the least that each score can be, finite.
+            high: the largest that each score can be, finite; the same number where a score is known.
+
+        Raises:
+            NoBounds: if bounds on scores say nothing about this decision.
+        """
 
     @abstractmethod
     def uses(self, least: float) -> Bool[Tensor, " protos"]:
@@ -112,6 +130,14 @@ class LinearDecision(Decision):
         ]
         return torch.cat(changed, dim=1)
 
+    def least_leads(
+        self, label: int, low: Float64[Tensor, "cases protos"], high: Float64[Tensor, "cases protos"]
+    ) -> Float64[Tensor, "cases classes"]:
+        """A score is as low as can be where it speaks for the class, and as high as can be where against it."""
+        weights = self.weights().detach().double()
+        differences = weights[label] - weights
+        return (low + high) / 2 @ differences.T - (high - low) / 2 @ differences.abs().T
+
     def uses(self, least: float) -> Bool[Tensor, " protos"]:
         """See `Decision`."""
         return (self.weights().detach() > least).any(dim=0)
@@ -139,6 +165,14 @@ class ClassSum(LinearDecision):
     def logits(self, scores: Float[Tensor, "batch protos"]) -> Float[Tensor, "batch classes"]:
         """See `Decision`."""
         return scores.new_zeros(scores.shape[0], self.num_classes).index_add(1, self.labels, scores)
+
+    def least_leads(
+        self, label: int, low: Float64[Tensor, "cases protos"], high: Float64[Tensor, "cases protos"]
+    ) -> Float64[Tensor, "cases classes"]:
+        """No prototype has two classes, so bounds on the sums are all there is to know."""
+        leads = self.logits(low)[:, label, None] - self.logits(high)
+        leads[:, label] = 0.0
+        return leads
 
     def weights(self) -> Float[Tensor, "classes protos"]:
         """1 for a class's own prototypes, 0 for the others."""

@@ -10,10 +10,10 @@ float32 or better, also under autocast: the similarity has its pole at distance 
 """
 
 from abc import ABC, abstractmethod
-from math import sqrt
+from math import pi, sqrt
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Float64
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -112,6 +112,19 @@ class Measure(ABC):
     def range(self, numbers: int) -> tuple[float, float]:
         """The least and the largest value for vectors of so many numbers, each between 0 and 1."""
 
+    def range_for(self, prototypes: Patches) -> tuple[float, float]:
+        """The least and the largest value between these prototypes and patches of numbers between 0 and 1."""
+        return self.range(prototypes[0].numel())
+
+    @abstractmethod
+    def after_move(
+        self, values: Float64[Tensor, "batch protos"], old: Patches, new: Patches
+    ) -> tuple[Float64[Tensor, "batch protos"], Float64[Tensor, "batch protos"]]:
+        """The least and the largest value to the nearest patch after prototypes moved, from the value before.
+
+        By the triangle inequality for each patch; the minimum over patches keeps it.
+        """
+
     def comparable(self, vectors: Float[Tensor, "protos numbers"]) -> Float[Tensor, "protos numbers"]:
         """Prototypes as vectors that are equal exactly where the measure cannot tell them apart."""
         return vectors
@@ -135,6 +148,16 @@ class Cosine(Measure):
     def range(self, numbers: int) -> tuple[float, float]:
         """Vectors without negative numbers are at most at right angles."""
         return 0.0, 1.0
+
+    def range_for(self, prototypes: Patches) -> tuple[float, float]:
+        """Learnt prototypes may have negative numbers, and then point away from patches."""
+        return (0.0, 1.0) if bool((prototypes >= 0).all()) else (0.0, 2.0)
+
+    def after_move(self, values: Tensor, old: Patches, new: Patches) -> tuple[Tensor, Tensor]:
+        """Angles on the sphere change by at most the angle that the prototype moved."""
+        angles = (1 - values).clamp(-1, 1).arccos()
+        moved = _angle(old, new)
+        return 1 - (angles - moved).clamp_min(0).cos(), 1 - (angles + moved).clamp_max(pi).cos()
 
     def comparable(self, vectors: Tensor) -> Tensor:
         """Only directions count."""
@@ -160,6 +183,11 @@ class Projection(Measure):
         """The longest patch along the prototype or against it: learnt prototypes may have negative numbers."""
         return -sqrt(numbers), sqrt(numbers)
 
+    def after_move(self, values: Tensor, old: Patches, new: Patches) -> tuple[Tensor, Tensor]:
+        """By at most the length of the longest patch times how far the direction moved."""
+        moved = sqrt(old[0].numel()) * (F.normalize(old.flatten(1)) - F.normalize(new.flatten(1))).norm(dim=1)
+        return values - moved, values + moved
+
     def comparable(self, vectors: Tensor) -> Tensor:
         """Only directions count."""
         return F.normalize(vectors)
@@ -183,6 +211,11 @@ class SquaredL2(Measure):
     def range(self, numbers: int) -> tuple[float, float]:
         """From the same vector to opposite corners of the unit cube."""
         return 0.0, float(numbers)
+
+    def after_move(self, values: Tensor, old: Patches, new: Patches) -> tuple[Tensor, Tensor]:
+        """Distances change by at most how far the prototype moved."""
+        roots, moved = values.clamp_min(0).sqrt(), _moved(old, new)
+        return (roots - moved).clamp_min(0).square(), (roots + moved).square()
 
 
 class L2(Measure):
@@ -208,6 +241,28 @@ class L2(Measure):
     def range(self, numbers: int) -> tuple[float, float]:
         """From the same vector to opposite corners of the unit cube."""
         return 0.0, sqrt(numbers)
+
+    def after_move(self, values: Tensor, old: Patches, new: Patches) -> tuple[Tensor, Tensor]:
+        """Distances change by at most how far the prototype moved; the floor under the root is part of them."""
+        squares, moved = (values.square() - _LEAST_SQUARE).clamp_min(0), _moved(old, new)
+        near, far = (squares.sqrt() - moved).clamp_min(0), squares.sqrt() + moved
+        return (near.square() + _LEAST_SQUARE).sqrt(), (far.square() + _LEAST_SQUARE).sqrt()
+
+
+def _moved(old: Patches, new: Patches) -> Float[Tensor, " protos"]:
+    moved: Tensor = torch.linalg.vector_norm(new - old, dim=(1, 2, 3))
+    return moved
+
+
+def _angle(old: Patches, new: Patches) -> Float[Tensor, " protos"]:
+    """Between each prototype and where it moves; from the chord, because the cosine forgets small angles.
+
+    A vector of zeros has no direction, so it may be at any angle.
+    """
+    one, other = old.flatten(1), new.flatten(1)
+    chords: Tensor = torch.linalg.vector_norm(F.normalize(one) - F.normalize(other), dim=1)
+    shortest: Tensor = torch.minimum(*(torch.linalg.vector_norm(vectors, dim=1) for vectors in (one, other)))
+    return (2 * (chords / 2).clamp_max(1).arcsin()).masked_fill(shortest <= sqrt(_SMALLEST_SQUARE), pi)
 
 
 def divided(parts: Patches) -> Patches:

@@ -52,6 +52,8 @@ class Pooling(ABC):
     beside_the_cell: str | None = None
     #: Whether the choice of cells is each prototype's own, so that bounds on distances are bounds on scores.
     independent: bool = True
+    #: Why they are not, where they are not, as a sentence.
+    unbounded: str = ""
 
     @abstractmethod
     def __call__(self, maps: Float[Tensor, "batch protos rows cols"]) -> Pooled:
@@ -62,6 +64,10 @@ class Pooling(ABC):
     ) -> Float[Tensor, "batch protos"]:
         """The score of each prototype: the similarity of its cell."""
         return similarity(pooled.distances)
+
+    def score_bounds(self, low: float, high: float) -> tuple[float, float]:
+        """The least and the largest score, where similarities of cells lie between these."""
+        return low, high
 
     @abstractmethod
     def check(self, grid: tuple[int, int]) -> None:
@@ -93,11 +99,15 @@ class Focal(Pooling):
     """
 
     beside_the_cell = "the similarity of the mean distance over all cells is subtracted"
-    # A bound on the distances of cells is none on the mean.
     independent = False
+    unbounded = "a focal score rests on the mean distance over all cells, of which the smallest says nothing"
 
     def check(self, grid: tuple[int, int]) -> None:
         """Any grid will do."""
+
+    def score_bounds(self, low: float, high: float) -> tuple[float, float]:
+        """The smallest distance is at most the mean one, so no score is negative."""
+        return 0.0, high - low
 
     def __call__(self, maps: Tensor) -> Pooled:
         """See `Pooling`."""
@@ -128,6 +138,10 @@ class Distinct(Pooling):
     per_class: int
     separation: int = 1
     independent = False
+    unbounded = (
+        "with distinct pooling the prototypes of a class share out the cells, and a small move of one may give another "
+        "a far worse cell"
+    )
 
     def __call__(self, maps: Tensor) -> Pooled:
         """See `Pooling`."""

@@ -19,6 +19,10 @@ class NoReasons(ValueError):
     """A decision cannot say why a class gets its logit; the message says why not."""
 
 
+class NoBounds(ValueError):
+    """Bounds on distances or scores say nothing about an answer; the message says why not."""
+
+
 class ExplanationSize(NamedTuple):
     """How many elements (scores, and weights they are multiplied with) explain one logit, as the paper counts them.
 

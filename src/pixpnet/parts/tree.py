@@ -14,14 +14,14 @@ from math import log
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor, nn
 
 from pixpnet.parts.binary_tree import DEEPEST, LEAST_DISTANCE, BinaryTree, Inference
 from pixpnet.parts.decisions import Decision
 from pixpnet.parts.losses import Step
 from pixpnet.parts.ownership import NOBODY, Ownership
-from pixpnet.parts.reasons import ExplanationSize, Path, Route
+from pixpnet.parts.reasons import ExplanationSize, NoBounds, Path, Route
 
 _LOG_2 = log(2)
 # Of numbers in one tensor of images x leaves x classes.
@@ -206,6 +206,45 @@ class TreeDecision(Decision):
             probabilities = (without - largest).exp() @ leaves.exp()
             changed.append(probabilities.argmax(dim=2) != answers[:, None])
         return torch.cat(changed, dim=1)
+
+    def least_leads(
+        self, label: int, low: Float64[Tensor, "cases protos"], high: Float64[Tensor, "cases protos"]
+    ) -> Float64[Tensor, "cases classes"]:
+        """From the leaves to the root: each node turns as is worst for the class, within its bounds.
+
+        Exact, because each node occurs once: what a subtree leads by is linear in the probability of its root's turn,
+        so its least value lies at an end. Leads are of probabilities; where one leaf counts, of its logs.
+
+        Raises:
+            NoBounds: if the most probable leaf counts.
+        """
+        if self.inference == "sample_max":
+            raise NoBounds(
+                "which leaf is the most probable one depends on all nodes at once: ask the soft tree, or convert the "
+                "run to a hard one (pixpnet convert RUN --to hard)"
+            )
+        known = self.knowledge.double().softmax(dim=1) if self.soft else self.knowledge.double().log_softmax(dim=1)
+        leaf_leads = known[:, label, None] - known
+        nodes = self._tree.num_nodes
+        # Leaves behind the nodes, in reverse, so that ~leaf is an index from the end.
+        leads = low.new_zeros(len(low), 2 * nodes + 1, known.shape[1])
+        leads[:, nodes:] = leaf_leads.flip(0)
+        children = torch.tensor(self._tree.children, device=low.device)
+        for group in self._tree.by_height:
+            some = torch.tensor(group, device=low.device)
+            left, right = leads[:, children[some, 0]], leads[:, children[some, 1]]
+            ends = [self._right_turns(bound[:, some])[..., None] for bound in (low, high)]
+            leads[:, some] = torch.minimum(*(turn * right + (1 - turn) * left for turn in ends))
+        return leads[:, 0]
+
+    def _right_turns(self, scores: Float64[Tensor, "cases nodes"]) -> Float64[Tensor, "cases nodes"]:
+        """The probability of a right turn; of a hard tree, 1 where it is likely."""
+        return (-(-scores).clamp_min(LEAST_DISTANCE)).exp() if self.soft else (scores > -_LOG_2).double()
+
+    @property
+    def soft(self) -> bool:
+        """Whether all leaves count, each by its probability."""
+        return self.inference == "soft"
 
     def uses(self, least: float) -> Bool[Tensor, " protos"]:
         """All of them: each is asked for at its node."""

@@ -28,6 +28,7 @@ from pixpnet.explanation import explain
 from pixpnet.family import MEMBERS, Member, member_named
 from pixpnet.goldilocks.pooled import PooledLinear
 from pixpnet.model import Backbone, PixPNet
+from pixpnet.model.backbone import WatchedMaps
 from pixpnet.parts.losses import loss_of
 from pixpnet.settings import Replacement
 from pixpnet.training.stages import Epoch, Stage
@@ -65,6 +66,10 @@ class Learning:
         """What the backbone makes of a batch."""
         return self.model.backbone.maps(images)
 
+    def maps_and_watched(self, images: Tensor) -> WatchedMaps:
+        """The same, and the map of the layer that loss terms read."""
+        return self.model.backbone.maps_and_watched(images)
+
     def replace_prototypes(self, how: Replacement) -> Mapping[str, float]:
         """Is no part of a step."""
         raise NotImplementedError
@@ -72,7 +77,9 @@ class Learning:
 
 def member_step(member: Member, batch: Any, classes: int, size: int) -> Callable[[], None]:
     """A function that does one whole training step of a member's joint stage."""
-    model = network(member, classes, size).train()
+    model = network(member, classes, size)
+    member.ready(model, member.preset("paper"))
+    model.train()
     stage = next(stage for stage in member.stages(member.preset("paper")) if stage.name == "joint")
     learner: Any = Learning(model, stage)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, weight_decay=1e-3)

@@ -37,6 +37,7 @@ MEMBERS: Mapping[str, str] = {
     "psprotopnet": "pixpnet.members.psprotopnet",
     "semiprotopnet": "pixpnet.members.semiprotopnet",
     "cosineprotopnet": "pixpnet.members.cosineprotopnet",
+    "sdfa-sa": "pixpnet.members.sdfa_sa",
 }
 
 
@@ -74,6 +75,8 @@ class Member:
         stages: what is learnt in which epochs, from the configuration.
         extras: modules that help in training and are in no model file, from (network, configuration).
         conversions: what a trained network can be turned into without training, by names.
+        ready: gets a new network ready for training, from (network, configuration): says which layer loss terms read,
+            say; raises ValueError where the member cannot be trained with this backbone.
     """
 
     name: str
@@ -87,6 +90,7 @@ class Member:
     stages: "Callable[[Any], tuple[Stage, ...]]"
     extras: "Callable[[PixPNet, Any], Mapping[str, nn.Module]]"
     conversions: "Mapping[str, Conversion]" = field(default_factory=dict)
+    ready: "Callable[[PixPNet, Any], None]" = lambda model, settings: None
 
     def preset(self, name: str) -> MemberSettings:
         """A configuration by its name.

@@ -233,6 +233,33 @@ def stage_before(name: str, at: str) -> str:
     return stages[stages.index(at) - 1]
 
 
+def shallow_layer(model: nn.Module) -> str:
+    """A layer near the image, of a fourth of its side where the network allows: what details are compared at.
+
+    ResNet's `layer1`, the last layer before VGG's third pooling, DenseNet's first block.
+
+    >>> shallow_layer(build("vgg19", device="meta")), shallow_layer(build("densenet121", device="meta"))
+    ('features.17', 'features.denseblock1')
+
+    Raises:
+        UnknownModel: if it is not known for this network.
+    """
+    names = paper_names(model)
+    if "maxpool3" in names and "conv1" in names and "final_conv" not in names:
+        features, pool = names["maxpool3"].split(".")
+        return f"{features}.{int(pool) - 1}"
+    if "denseblock1" in names:
+        return names["denseblock1"]
+    children = dict(model.named_children())
+    for name in ("layer1", "stage1"):
+        if name in children:
+            return name
+    raise UnknownModel(
+        f"which layer of {type(model).__name__} is near the image is not known here: name one in front of the cut "
+        "(--losses.shallow-layer LAYER)"
+    )
+
+
 def paper_names(model: nn.Module) -> dict[str, str]:
     """The paper's names of layers that differ from their module paths, for torchvision's models.
 

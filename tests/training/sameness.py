@@ -27,6 +27,8 @@ def same(one: Path, two: Path) -> None:
     for name in ("model.safetensors", "prototypes.json", "config.yaml", "metrics.json"):
         assert (one / name).read_bytes() == (two / name).read_bytes(), name
     assert log_without_seconds(one) == log_without_seconds(two)
+    assert (one / "prototypes").exists() == (two / "prototypes").exists()
+    # Of a member whose prototypes never become patches there are no pictures.
     pictures = sorted(path.name for path in (one / "prototypes").glob("*"))
     assert pictures == sorted(path.name for path in (two / "prototypes").glob("*"))
     for name in pictures:

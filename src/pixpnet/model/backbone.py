@@ -35,6 +35,8 @@ class _Segments(NamedTuple):
         middle: the part of `rest` that does not learn.
         closing: what is behind it.
         between_cuts: from the images to the first of several cuts, from there to the next one, and so on.
+        watched: from the images to the layer that is watched, and from there on: to the frozen one where there is one,
+            to each cut; none where nothing is watched.
     """
 
     opening: Segment | None
@@ -42,6 +44,14 @@ class _Segments(NamedTuple):
     middle: Segment
     closing: Segment
     between_cuts: tuple[Segment, ...] = ()
+    watched: tuple[Segment, ...] = ()
+
+
+class WatchedMaps(NamedTuple):
+    """The cells at each cut, and what a layer in front of them gave (`Backbone.watch`), which nothing learns from."""
+
+    maps: tuple[Float[Tensor, "batch _channels _rows _cols"], ...]
+    watched: Float[Tensor, "batch _channels _rows _cols"]
 
 
 class Backbone(nn.Module):
@@ -60,6 +70,7 @@ class Backbone(nn.Module):
         edits: what was changed in the network before it was cut.
         windows: the windows that it runs on; None for the whole image.
         frozen: the layer up to which it does not learn: "" for nothing, "all" for everything.
+        watched: the layer whose map `maps_and_watched` gives beside those of the cuts; "" for none.
         channels: of the output.
         grid_channels: of each grid, in the order of the layers.
     """
@@ -106,6 +117,7 @@ class Backbone(nn.Module):
         self.edits = tuple(edits)
         self.windows = windows
         self.frozen = ""
+        self.watched = ""
         self.network = network
         self._stop = layer.call
         self._layout = CellLayout(layer.part, field.channel_dim, tokens)
@@ -145,6 +157,10 @@ class Backbone(nn.Module):
         """What does not learn (`freeze`) makes of images: a tensor for each image, to be kept."""
         if self.taps:
             return torch.cat([cells.flatten(1) for cells in self._tapped(images)], dim=1)
+        if self._keeps_watched:
+            first, second, _ = self._segments.watched
+            watched = first(self.network, images)
+            return torch.cat([watched.flatten(1), second(self.network, watched).flatten(1)], dim=1)
         maps, grid = self._opened(images)
         if self.frozen == "all":
             return self._cells(self._segments.rest, maps, grid)
@@ -158,10 +174,61 @@ class Backbone(nn.Module):
             return tuple(part.unflatten(1, shape) for part, shape in zip(parts, self._grid_shapes, strict=True))
         if self.frozen == "all":
             return (features,)
+        if self._keeps_watched:
+            return self.tail_and_watched(features).maps
         if self.windows is None:
             return (self._cells(self._segments.closing, features, None),)
         grid = WindowGrid(*features.shape[:3])
         return (self._cells(self._segments.closing, features.flatten(0, 2), grid),)
+
+    def maps_and_watched(self, images: Float[Tensor, "batch 3 height width"]) -> WatchedMaps:
+        """The cells at each cut, and the map of the layer that is watched, in one pass."""
+        if self.frozen:
+            return self.tail_and_watched(self.stem(images))
+        first, *others, last = self._segments.watched
+        watched = first(self.network, images)
+        values, maps = watched, []
+        for segment in others:
+            values = segment(self.network, values)
+            maps.append(values)
+        return WatchedMaps((*maps, self._cells(last, values, None)), watched.detach())
+
+    def tail_and_watched(self, features: Shaped[Tensor, "..."]) -> WatchedMaps:
+        """The same from what `stem` gave."""
+        if not self._keeps_watched:  # the frozen layer itself is watched
+            return WatchedMaps(self.tail_maps(features), features.detach())
+        shapes = self._watched_shapes
+        parts = features.split([prod(shape) for shape in shapes], dim=1)
+        watched, values = (part.unflatten(1, shape) for part, shape in zip(parts, shapes, strict=True))
+        return WatchedMaps((self._cells(self._segments.watched[-1], values, None),), watched.detach())
+
+    def watch(self, layer: str, size: tuple[int, int]) -> None:
+        """Says which layer in front of the (first) cut loss terms read; answers do not depend on it.
+
+        What is frozen must be said before (`freeze`): the layer's map is then kept with the features.
+
+        Args:
+            layer: by its path or the paper's name; "" for none.
+            size: height and width of the images.
+
+        Raises:
+            CutError: if there is no such layer in front of the cut, or its map cannot be had beside that of the cut.
+        """
+        if layer and self.windows is not None:
+            raise CutError(f"a backbone on windows has no whole map at '{layer}': take it without windows (--window)")
+        if layer and self.frozen == "all":
+            raise CutError(f"nothing of a frozen backbone learns from its map at '{layer}': freeze less (--frozen)")
+        before, self.watched = self.watched, zoo.paper_names(self.network).get(layer, layer)
+        try:
+            self._take_apart(watched_pass(self.network, self._stop, size))
+        except CutError:
+            self.watched = before
+            raise
+
+    @property
+    def _keeps_watched(self) -> bool:
+        """Whether features hold the map that is watched beside that of the frozen layer."""
+        return bool(self._watched_shapes) and self.frozen not in ("", "all")
 
     def freeze(self, up_to: str, size: tuple[int, int]) -> None:
         """Says up to which layer the network does not learn, so that what it gives there can be kept.
@@ -251,7 +318,7 @@ class Backbone(nn.Module):
         start = "" if self.windows is None else names.get(self.windows.start, self.windows.start)
         frozen = "" if self.frozen == "all" else self.frozen
         order = forward_pass.order
-        for layer in filter(None, (start, frozen, *self.taps)):
+        for layer in filter(None, (start, self.watched, frozen, *self.taps)):
             if layer not in order:
                 raise CutError(
                     f"'{layer}' is no layer in front of the cut at '{self.at}': choose one of "
@@ -259,6 +326,8 @@ class Backbone(nn.Module):
                 )
         if start and frozen and order.index(frozen) <= order.index(start):
             raise CutError(f"windows are cut at '{start}', which is not before '{frozen}', up to which nothing learns")
+        if self.watched:
+            self._refuse_watching_behind(order, frozen)
 
         def parts(*layers: str) -> tuple[Segment, ...]:
             calls = [forward_pass.layer(layer) for layer in layers]
@@ -270,14 +339,31 @@ class Backbone(nn.Module):
             middle, closing = rest, rest
             if frozen:
                 *_, middle, closing = parts(*filter(None, (start, frozen)))
+            behind = [layer for layer in (frozen, *self.taps) if layer and layer != self.watched]
+            watched = parts(self.watched, *behind) if self.watched else ()
         except SegmentError as error:
             raise CutError(str(error)) from error
+        self._watched_shapes: tuple[torch.Size, ...] = ()
+        if self.watched and frozen not in ("", self.watched):
+            with torch.no_grad():
+                value = watched[0](self.network, forward_pass.images)
+                self._watched_shapes = (value.shape[1:], watched[1](self.network, value).shape[1:])
         # Without modules in it, it is no part of what torch saves, moves or trains.
-        self._segments = _Segments(opening[0] if opening else None, rest, middle, closing, between_cuts)
+        self._segments = _Segments(opening[0] if opening else None, rest, middle, closing, between_cuts, watched)
         self._before_the_tail: tuple[str, ...] = ()
         if frozen:
             before = order[: order.index(frozen)]
             self._before_the_tail = (*(path for path in before if path and not frozen.startswith(f"{path}.")), frozen)
+
+    def _refuse_watching_behind(self, order: Sequence[str], frozen: str) -> None:
+        """Refuses to watch a layer that does not come before what is frozen, or before every cut."""
+        if self.watched == frozen:
+            return
+        cuts = (*filter(None, (frozen,)), *self.taps, *(() if self._stop is None else (self._stop.path,)))
+        for cut in cuts:
+            behind = order.index(self.watched) > order.index(cut) and not self.watched.startswith(f"{cut}.")
+            if self.watched == cut or behind:
+                raise CutError(f"'{self.watched}' does not lie in front of '{cut}': choose an earlier layer")
 
     def _warn_if_it_sees_everything(self, field: Field, size: tuple[int, int], fields: Fields) -> None:
         windows = self.windows

@@ -1,6 +1,6 @@
 """What networks of the family are made of: comparison, ownership, decision, loss terms. Each answers for itself."""
 
-from pixpnet.parts.add_on import NormalizedCells, build_add_on, with_prepared_cells
+from pixpnet.parts.add_on import NormalizedCells, build_add_on, stacked_add_on, with_prepared_cells
 from pixpnet.parts.assembly import Parts
 from pixpnet.parts.binary_tree import BinaryTree, Turn
 from pixpnet.parts.comparison import Comparison, GridMatches
@@ -18,6 +18,7 @@ from pixpnet.parts.ownership import OneClassEach, Ownership
 from pixpnet.parts.pooling import Distinct, Focal, Nearest, Pooled, Pooling
 from pixpnet.parts.reasons import ExplanationSize, NoBounds, NoReasons, Path, Reasons, Route, Sum
 from pixpnet.parts.similarities import Negated, Original, RectifiedCosine, Reformulated, Similarity
+from pixpnet.parts.simplex import SimplexSum
 from pixpnet.parts.slots import SlotDecision, SlotOwnership
 from pixpnet.parts.subspaces import UnitPrototypes
 from pixpnet.parts.tree import TreeDecision, TreeOwnership
@@ -58,6 +59,7 @@ __all__ = [
     "Reformulated",
     "Route",
     "Similarity",
+    "SimplexSum",
     "SlotDecision",
     "SlotOwnership",
     "SquaredL2",
@@ -69,5 +71,6 @@ __all__ = [
     "UnitPrototypes",
     "build_add_on",
     "loss_of",
+    "stacked_add_on",
     "with_prepared_cells",
 ]

@@ -1,6 +1,7 @@
 """The add-on layers f_add: from the backbone's channels to embeddings (Sec. 2, App. K)."""
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -64,6 +65,28 @@ def build_add_on(
         nn.init.zeros_(layer.bias)
     layers = nn.Sequential(first, nn.ReLU(), second, nn.Sigmoid())
     return with_prepared_cells(layers, cells, channel_dropout)
+
+
+def stacked_add_on(
+    channels: int,
+    dim: int,
+    activations: Sequence[type[nn.Module]],
+    cells: Literal["plain", "normalized"] = "plain",
+    channel_dropout: float = 0.0,
+) -> nn.Sequential:
+    """1x1 convolutions, each with what follows it (`nn.Identity` for nothing); Kaiming weights, biases 0.
+
+    >>> [type(layer).__name__ for layer in stacked_add_on(8, 4, [nn.Tanh, nn.Identity])]
+    ['Conv2d', 'Tanh', 'Conv2d', 'Identity']
+    """
+    layers: list[nn.Module] = []
+    for activation in activations:
+        layer = nn.Conv2d(dim if layers else channels, dim, kernel_size=1)
+        nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+        assert layer.bias is not None
+        nn.init.zeros_(layer.bias)
+        layers += [layer, activation()]
+    return with_prepared_cells(nn.Sequential(*layers), cells, channel_dropout)
 
 
 def with_prepared_cells(

@@ -25,6 +25,8 @@ class Step:
         targets: what share of each image is of which class, where it is not all of `labels` (mixed images); else None.
         own_set: which prototypes count as the own ones of each image, where that is drawn anew in each step; None where
             the ownership says it.
+        maps: what the backbone gave, for each cut, where a loss term reads it; else none.
+        watched: the map of an earlier layer, which nothing learns from (`Backbone.watch`); None where none is watched.
     """
 
     logits: Float[Tensor, "batch classes"]
@@ -34,6 +36,8 @@ class Step:
     embeddings: tuple[Float[Tensor, "batch _dim _rows _cols"], ...] = ()
     targets: Float[Tensor, "batch classes"] | None = None
     own_set: Bool[Tensor, "batch protos"] | None = None
+    maps: tuple[Float[Tensor, "batch _channels _rows _cols"], ...] = ()
+    watched: Float[Tensor, "batch _channels _rows _cols"] | None = None
 
     @property
     def found(self) -> Matches:

@@ -337,6 +337,8 @@ def _identity(backbone: Backbone, preprocessing: Preprocessing, reader_name: str
         "preprocessing": to_plain(preprocessing),
         "reader": reader_name,
     }
+    if backbone.watched:
+        parts["watched"] = backbone.watched
     return json.dumps(parts, sort_keys=True)
 
 

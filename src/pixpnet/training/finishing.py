@@ -66,6 +66,7 @@ def finish(fitting: Fitting, config: RunConfig, data: DataSet, device: torch.dev
             batches = plain_loader(data, entries, model.preprocessing, material.loading)
             return evaluate_both(model.to(device), before.to(device), batches, device, telling)
         freeze(model.backbone, config, model.preprocessing.size)
+        fitting.member.ready(model, config.settings)
         features.compute([ViewOf(entry) for entry in entries], device, telling)
         kept = plain_feature_loader(features, entries, material.loading.batch_size)
         return evaluate_both(model.to(device), before.to(device), kept, device, telling, model.behind_stem)

@@ -21,6 +21,7 @@ from pixpnet.earlier_names import translate
 from pixpnet.family import Member
 from pixpnet.manifest import digest_of
 from pixpnet.model import BehindStem, Origin, PixPNet
+from pixpnet.model.backbone import WatchedMaps
 from pixpnet.parts.losses import LossParts, Step, loss_of
 from pixpnet.records import from_plain, to_plain
 from pixpnet.settings import MemberSettings, Replacement
@@ -57,6 +58,7 @@ class Fitting(pl.LightningModule):
     ) -> None:
         super().__init__()
         self.model = model
+        self.member = member
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.extras = nn.ModuleDict(member.extras(model, settings))
@@ -150,6 +152,13 @@ class Fitting(pl.LightningModule):
         """See `Learner`."""
         backbone = self.model.backbone
         return backbone.maps(images) if self.material.features is None else backbone.tail_maps(images)
+
+    def maps_and_watched(self, images: Tensor) -> WatchedMaps:
+        """See `Learner`."""
+        backbone = self.model.backbone
+        return (
+            backbone.maps_and_watched(images) if self.material.features is None else backbone.tail_and_watched(images)
+        )
 
     def on_train_start(self) -> None:
         """Says how much there is to do."""

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from pixpnet.model import PixPNet
+from pixpnet.model.backbone import WatchedMaps
 from pixpnet.settings import Replacement
 from pixpnet.training.stages import Epoch
 
@@ -48,6 +49,9 @@ class Learner(Protocol):
 
     def backbone_maps(self, images: Tensor) -> tuple[Tensor, ...]:
         """What the backbone makes of a batch, for each grid: of images, or of features that are kept instead."""
+
+    def maps_and_watched(self, images: Tensor) -> WatchedMaps:
+        """The same, and the map of the layer that is watched (`Backbone.watch`)."""
 
     def replace_prototypes(self, how: Replacement) -> Mapping[str, float]:
         """Prototypes become training patches; says how far they moved."""

@@ -65,6 +65,8 @@ def prepare(config: RunConfig, data: DataSet, out: Path, watcher: Watcher) -> Fi
         config.seed,
         config.member,
     )
+    member = member_named(config.member)
+    member.ready(model, config.settings)
     with evaluating(model):
         model(torch.zeros(1, 3, preprocessing.size, preprocessing.size))  # says now if prototypes do not fit
     model.check_grids()
@@ -76,7 +78,7 @@ def prepare(config: RunConfig, data: DataSet, out: Path, watcher: Watcher) -> Fi
     if how.frozen:
         features = Features(backbone, preprocessing, augmentation, reader, repr(data.reader))
     material = Material(replace(data, reader=reader), preprocessing, augmentation, loading, features)
-    return Fitting(model, member_named(config.member), config.settings, material, Run(out), config.seed, watcher)
+    return Fitting(model, member, config.settings, material, Run(out), config.seed, watcher)
 
 
 def preprocessing_of(config: RunConfig, data: DataSet) -> Preprocessing:

@@ -22,12 +22,25 @@ def plain_step(learner: Learner, batch: AnyBatch) -> Step:
 
 def compare_images(learner: Learner, images: Tensor) -> tuple[Embeddings, Matches]:
     """The forward pass up to the decision: for steps that decide, or mix images, in a way of their own."""
+    with torch.set_grad_enabled(learner.learns(learner.model.backbone)):
+        maps = learner.backbone_maps(images)
+    return compare_maps(learner, maps)
+
+
+def watching_step(learner: Learner, batch: AnyBatch) -> Step:
+    """The network's own forward pass, with the maps of the backbone and of the layer that is watched."""
+    model = learner.model
+    with torch.set_grad_enabled(learner.learns(model.backbone)):
+        maps, watched = learner.maps_and_watched(batch.images)
+    embeddings, matches = compare_maps(learner, maps)
+    return Step(model.head(matches), batch.labels, model.parts, matches, embeddings, maps=maps, watched=watched)
+
+
+def compare_maps(learner: Learner, maps: tuple[Tensor, ...]) -> tuple[Embeddings, Matches]:
+    """From what the backbone gave to matches."""
     model = learner.model
     grids = model.grids
-    deep = learner.learns(model.backbone)
-    with torch.set_grad_enabled(deep):
-        maps = learner.backbone_maps(images)
-    deep = deep or learner.learns(*(grid.add_on for grid in grids))
+    deep = learner.learns(model.backbone, *(grid.add_on for grid in grids))
     with torch.set_grad_enabled(deep):
         embeddings = model.add_on_of(maps)
     with torch.set_grad_enabled(deep or learner.learns(*(grid.comparison for grid in grids))):

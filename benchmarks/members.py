@@ -51,6 +51,7 @@ class Learning:
 
     taken_from: tuple[str, ...] = ()
     current_epoch = 0
+    step_number = 0
     device = torch.device("cpu")
     steps_per_epoch = 100
     helpers: Mapping[str, nn.Module] = {}

@@ -37,7 +37,8 @@ MEMBERS: Mapping[str, str] = {
     "psprotopnet": "pixpnet.members.psprotopnet",
     "semiprotopnet": "pixpnet.members.semiprotopnet",
     "cosineprotopnet": "pixpnet.members.cosineprotopnet",
-    "sdfa-sa": "pixpnet.members.sdfa_sa",
+    "sdfasa": "pixpnet.members.sdfasa",
+    "stprotopnet": "pixpnet.members.stprotopnet",
 }
 
 

@@ -327,7 +327,7 @@ def _term(
 
 
 def _sights(answer: _Answer) -> list[Sight]:
-    layers = answer.model.backbone.at.split(",")
+    layers = answer.model.grid_layers
     return [_sight(seen.field, layer) for seen, layer in zip(answer.grids, layers, strict=True)]
 
 

@@ -45,12 +45,16 @@ class Grid:
         add_on: from the backbone's channels to embeddings, cell by cell.
         comparison: of the cells with the grid's prototypes.
         first: the number of its first prototype.
+        cut: the number of the backbone's cut whose cells they are.
+        branch: what it is called where several grids read one cut; else empty.
     """
 
     number: int
     add_on: nn.Module
     comparison: Comparison
     first: int
+    cut: int = 0
+    branch: str = ""
 
     @property
     def prototypes(self) -> range:
@@ -108,6 +112,8 @@ class PixPNet(nn.Module):
         self.pictures: Path | None = None
         self.backbone = backbone
         parts = self._made_of(architecture)
+        self._cuts = parts.cuts or tuple(range(len(backbone.grid_channels)))
+        self._branches = parts.branches or ("",) * len(self._cuts)
         for grid, add_on in enumerate(parts.add_ons):
             self.add_module(_named("add_on", grid), add_on.to(memory_format=torch.channels_last))  # type: ignore[call-overload]
         self._put(parts)
@@ -148,8 +154,8 @@ class PixPNet(nn.Module):
         return self.add_on_of(self.backbone.maps(images))
 
     def add_on_of(self, maps: Sequence[Float[Tensor, "batch _channels _rows _cols"]]) -> Embeddings:
-        """Embeddings, from what the backbone gave for each grid."""
-        return tuple(grid.add_on(cells) for grid, cells in zip(self.grids, maps, strict=True))
+        """Embeddings of each grid, from what the backbone gave at each cut."""
+        return tuple(grid.add_on(maps[grid.cut]) for grid in self.grids)
 
     def match(self, embeddings: Embeddings) -> Matches:
         """Compares embedded patches with all prototypes."""
@@ -171,10 +177,10 @@ class PixPNet(nn.Module):
         """What prototypes look at, in the order of their numbers."""
         found: list[Grid] = []
         first = 0
-        for number in range(len(self.backbone.grid_channels)):
+        for number, (cut, branch) in enumerate(zip(self._cuts, self._branches, strict=True)):
             add_on, comparison = (self._modules[_named(part, number)] for part in ("add_on", "prototype_layer"))
             assert add_on is not None and isinstance(comparison, Comparison)
-            found.append(Grid(number, add_on, comparison, first))
+            found.append(Grid(number, add_on, comparison, first, cut, branch))
             first += len(comparison.prototypes)
         return tuple(found)
 
@@ -183,11 +189,24 @@ class PixPNet(nn.Module):
         return next(grid for grid in self.grids if prototype in grid.prototypes)
 
     @property
+    def grid_layers(self) -> tuple[str, ...]:
+        """The layer that each grid reads, and its branch where there are several; "" for the end of the network."""
+        layers = self.backbone.at.split(",")
+        return tuple(
+            f"{layers[grid.cut]} ({grid.branch})".strip() if grid.branch else layers[grid.cut] for grid in self.grids
+        )
+
+    @property
     def parts(self) -> Parts:
         """What it is made of behind the backbone."""
         grids = self.grids
         return Parts(
-            tuple(grid.add_on for grid in grids), tuple(grid.comparison for grid in grids), self.ownership, self.head
+            tuple(grid.add_on for grid in grids),
+            tuple(grid.comparison for grid in grids),
+            self.ownership,
+            self.head,
+            self._cuts,
+            self._branches,
         )
 
     @property
@@ -289,7 +308,8 @@ class PixPNet(nn.Module):
 
     def embedding(self, grid: int) -> nn.Module:
         """From images to the embeddings of one grid, as a module of its own that shares everything with this one."""
-        return _GridEmbedding(self.backbone, self.grids[grid].add_on, grid)
+        chosen = self.grids[grid]
+        return _GridEmbedding(self.backbone, chosen.add_on, chosen.cut)
 
     def check_grids(self) -> None:
         """Says before any training if an image has too few cells for the way in which they are pooled.
@@ -350,10 +370,10 @@ class BehindStem(nn.Module):
 
 
 class _GridEmbedding(nn.Module):
-    def __init__(self, backbone: Backbone, add_on: nn.Module, grid: int) -> None:
+    def __init__(self, backbone: Backbone, add_on: nn.Module, cut: int) -> None:
         super().__init__()
-        self.backbone, self.add_on, self.grid = backbone, add_on, grid
+        self.backbone, self.add_on, self.cut = backbone, add_on, cut
 
     def forward(self, images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch dim rows cols"]:
-        embeddings: Tensor = self.add_on(self.backbone.maps(images)[self.grid])
+        embeddings: Tensor = self.add_on(self.backbone.maps(images)[self.cut])
         return embeddings

@@ -3,6 +3,7 @@
 from pixpnet.parts.add_on import NormalizedCells, build_add_on, stacked_add_on, with_prepared_cells
 from pixpnet.parts.assembly import Parts
 from pixpnet.parts.binary_tree import BinaryTree, Turn
+from pixpnet.parts.branches import AddedHeads, branch_of
 from pixpnet.parts.comparison import Comparison, GridMatches
 from pixpnet.parts.decisions import (
     ClassSum,
@@ -21,10 +22,12 @@ from pixpnet.parts.similarities import Negated, Original, RectifiedCosine, Refor
 from pixpnet.parts.simplex import SimplexSum
 from pixpnet.parts.slots import SlotDecision, SlotOwnership
 from pixpnet.parts.subspaces import UnitPrototypes
+from pixpnet.parts.support import ProjectedUnitPatches, UnitPatches
 from pixpnet.parts.tree import TreeDecision, TreeOwnership
 
 __all__ = [
     "L2",
+    "AddedHeads",
     "BinaryTree",
     "ClassSum",
     "Comparison",
@@ -53,6 +56,7 @@ __all__ = [
     "Path",
     "Pooled",
     "Pooling",
+    "ProjectedUnitPatches",
     "Projection",
     "Reasons",
     "RectifiedCosine",
@@ -68,7 +72,9 @@ __all__ = [
     "TreeDecision",
     "TreeOwnership",
     "Turn",
+    "UnitPatches",
     "UnitPrototypes",
+    "branch_of",
     "build_add_on",
     "loss_of",
     "stacked_add_on",

@@ -18,9 +18,13 @@ class Parts:
         comparisons: of each grid's cells with its prototypes.
         ownership: which classes each prototype speaks for.
         decision: from scores to logits.
+        cuts: the number of the cut that each grid reads; empty where there is one grid for each cut, in their order.
+        branches: the name of the branch that each grid belongs to, where several grids read one cut; else empty.
     """
 
     add_ons: tuple[nn.Module, ...]
     comparisons: tuple[Comparison, ...]
     ownership: Ownership
     decision: Decision
+    cuts: tuple[int, ...] = ()
+    branches: tuple[str, ...] = ()

@@ -27,6 +27,7 @@ class Step:
             the ownership says it.
         maps: what the backbone gave, for each cut, where a loss term reads it; else none.
         watched: the map of an earlier layer, which nothing learns from (`Backbone.watch`); None where none is watched.
+        branch: the branch that the step is about, where steps take turns; parts, matches and logits are then its own.
     """
 
     logits: Float[Tensor, "batch classes"]
@@ -38,6 +39,7 @@ class Step:
     own_set: Bool[Tensor, "batch protos"] | None = None
     maps: tuple[Float[Tensor, "batch _channels _rows _cols"], ...] = ()
     watched: Float[Tensor, "batch _channels _rows _cols"] | None = None
+    branch: str = ""
 
     @property
     def found(self) -> Matches:
@@ -71,11 +73,13 @@ class LossTerm:
         name: of its column in the log, where it stands before its weight.
         weight: a term of weight 0 is only logged.
         function: of a step.
+        branch: the branch whose steps it belongs to; "" for all steps.
     """
 
     name: str
     weight: float
     function: Callable[[Step], Float[Tensor, ""]]
+    branch: str = ""
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,8 @@ def loss_of(step: Step, terms: Sequence[LossTerm]) -> LossParts:
     total: Tensor | None = None
     values: dict[str, Tensor] = {}
     for term in terms:
+        if term.branch and term.branch != step.branch:
+            continue
         # A weight of 0 leaves a term out rather than multiplying it, so that it costs no gradient.
         with torch.set_grad_enabled(torch.is_grad_enabled() and term.weight != 0):
             value = term.function(step)

@@ -42,13 +42,13 @@ class UnitPrototypes(Comparison):
 
 def orthonormality(step: Step) -> Float[Tensor, ""]:
     """How far the prototypes of each class are from an orthonormal basis, in every grid (`orthonormality_loss`)."""
-    losses = [orthonormality_loss(bases) for bases in _bases(step)]
+    losses = [orthonormality_loss(bases) for bases in bases_of(step)]
     return torch.stack(losses).sum()
 
 
 def subspace_separation(step: Step) -> Float[Tensor, ""]:
     """How near the subspaces of classes are, in every grid (`subspace_separation_loss`)."""
-    losses = [subspace_separation_loss(bases) for bases in _bases(step)]
+    losses = [subspace_separation_loss(bases) for bases in bases_of(step)]
     return torch.stack(losses).sum()
 
 
@@ -82,7 +82,7 @@ def subspace_separation_loss(bases: Float[Tensor, "classes protos dim"]) -> Floa
     return -_PER_PAIR * distances.clamp_min(_SMALLEST_SQUARE).sqrt().sum()
 
 
-def _bases(step: Step) -> list[Float[Tensor, "classes protos dim"]]:
+def bases_of(step: Step) -> list[Float[Tensor, "classes protos dim"]]:
     """The prototypes of each grid by class; those of a class stand side by side."""
     classes = len(step.parts.ownership.mask())
     return [comparison.prototypes.flatten(1).unflatten(0, (classes, -1)) for comparison in step.parts.comparisons]

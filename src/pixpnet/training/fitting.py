@@ -76,6 +76,7 @@ class Fitting(pl.LightningModule):
         self.lines: list[LogLine] = []
         self.learnt: dict[str, Tensor] = {}
         self.taken_from: tuple[str, ...] = ()
+        self.step_number = 0
         self._means = {name: MeanMetric() for name in ("loss", "train_accuracy", *term_names(stages))}
         self._seen = _SoFar()
         self._started = 0.0
@@ -195,6 +196,7 @@ class Fitting(pl.LightningModule):
 
     def training_step(self, batch: AnyBatch, batch_idx: int) -> torch.Tensor:
         """The loss of a batch, with gradients for what learns in this stage."""
+        self.step_number = batch_idx
         self._set_rates(batch_idx)
         stage = self.epoch.stage
         step = stage.step(self, batch)

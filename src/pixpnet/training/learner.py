@@ -19,10 +19,12 @@ class Learner(Protocol):
     Attributes:
         model: the network.
         taken_from: the image that each prototype was taken from at the last replacement; empty before the first.
+        step_number: of the running step in its epoch, from 0.
     """
 
     model: PixPNet
     taken_from: tuple[str, ...]
+    step_number: int
 
     @property
     def current_epoch(self) -> int:

@@ -5,8 +5,9 @@ from torch import Tensor, nn
 
 from pixpnet.model import PixPNet
 from pixpnet.model.network import Embeddings
-from pixpnet.parts import Matches
+from pixpnet.parts import Matches, branch_of
 from pixpnet.parts.losses import Step, leave_one_out
+from pixpnet.parts.matches import matches_of
 from pixpnet.training.features import AnyBatch
 from pixpnet.training.learner import Learner
 
@@ -67,3 +68,24 @@ def pretraining_step(learner: Learner, batch: AnyBatch) -> Step:
 def pooled_classifier(model: PixPNet) -> nn.Linear:
     """The layer that learns, and answers, during pretraining only."""
     return nn.Linear(model.backbone.channels, model.num_classes)
+
+
+def alternating_step(learner: Learner, batch: AnyBatch) -> Step:
+    """Branches take turns, beginning with the first in every epoch: a batch is compared with one branch alone.
+
+    What belongs to other branches gets no gradient at all, so the optimizer leaves it, and what it remembers of it, as
+    they are.
+    """
+    parts = learner.model.parts
+    names = list(dict.fromkeys(parts.branches))
+    branch = branch_of(parts, names[learner.step_number % len(names)])
+    deep = learner.learns(learner.model.backbone)
+    with torch.set_grad_enabled(deep):
+        maps = learner.backbone_maps(batch.images)
+    deep = deep or learner.learns(*branch.add_ons)
+    with torch.set_grad_enabled(deep):
+        embeddings = tuple(add_on(maps[cut]) for add_on, cut in zip(branch.add_ons, branch.cuts, strict=True))
+    with torch.set_grad_enabled(deep or learner.learns(*branch.comparisons)):
+        grids = zip(branch.comparisons, embeddings, strict=True)
+        matches = matches_of(tuple(comparison(cells) for comparison, cells in grids))
+    return Step(branch.decision(matches), batch.labels, branch, matches, embeddings, branch=branch.branches[0])

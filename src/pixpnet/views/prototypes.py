@@ -34,7 +34,7 @@ def origin_pixels(model: PixPNet, origin: Origin) -> UInt8[np.ndarray, "height w
 
 def grid_names(model: PixPNet) -> tuple[str, ...]:
     """What to call each grid: its layer, or its number."""
-    layers = model.backbone.at.split(",")
+    layers = model.grid_layers
     return tuple(layer or f"grid {number} of {len(layers)}" for number, layer in enumerate(layers, start=1))
 
 

@@ -205,7 +205,7 @@ def stages(config: SDFASAConfig) -> "tuple[Stage, ...]":
 
 
 MEMBER = Member(
-    name="sdfa-sa",
+    name="sdfasa",
     title="SDFA-SA",
     summary="projections as in TesNet, deep cells aligned with shallow ones, weights of a class sum to K; no patches",
     config=SDFASAConfig,

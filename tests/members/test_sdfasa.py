@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from pixpnet import zoo
 from pixpnet.data import Preprocessing
 from pixpnet.family import member_named
-from pixpnet.members.sdfa_sa import MEMBER, PRESETS, SDFASAArchitecture, SDFASAConfig, SDFASALosses, ready, stages
+from pixpnet.members.sdfasa import MEMBER, PRESETS, SDFASAArchitecture, SDFASAConfig, SDFASALosses, ready, stages
 from pixpnet.model import Backbone, PixPNet
 from pixpnet.model.errors import CutError
 from pixpnet.parts import OneClassEach, SimplexSum, Step
@@ -189,7 +189,7 @@ def test_it_is_read_at_the_cells_of_the_own_class() -> None:
 def network(backbone: str, at: str, size: int) -> PixPNet:
     torch.manual_seed(0)
     cut = Backbone(zoo.build(backbone), at, (size, size))
-    return PixPNet(cut, SDFASAArchitecture(), ("jay", "wren"), Preprocessing().scaled_to(size), member="sdfa-sa").eval()
+    return PixPNet(cut, SDFASAArchitecture(), ("jay", "wren"), Preprocessing().scaled_to(size), member="sdfasa").eval()
 
 
 @pytest.mark.parametrize("at", ["stage3", "stage2,stage3"])
@@ -244,7 +244,7 @@ def test_a_layer_that_does_not_lie_in_front_of_the_cut_is_refused_before_trainin
 def test_shallow_cells_that_cannot_be_folded_are_refused_before_training(tmp_path: Path) -> None:
     assert fold_ratio((16, 12), (4, 4)) == (4, 3)
     # 36 pixels: 18 shallow rows, 5 deep ones.
-    config = tiny_config("sdfa-sa", "laptop", draw_pictures(tmp_path / "squares"), size=36)
+    config = tiny_config("sdfasa", "laptop", draw_pictures(tmp_path / "squares"), size=36)
     with pytest.raises(ValueError, match=r"18 x 18 .* 5 x 5"):
         prepare(config, open_run_data(config), tmp_path / "run", Nobody())
 
@@ -264,7 +264,7 @@ def test_a_backbone_that_does_not_learn_cannot_be_aligned() -> None:
 
 
 def test_a_run_on_kept_features_aligns_and_ends_without_patches(tmp_path: Path) -> None:
-    config = tiny_config("sdfa-sa", "tail", draw_pictures(tmp_path / "squares"))
+    config = tiny_config("sdfasa", "tail", draw_pictures(tmp_path / "squares"))
     assert train(config, tmp_path / "run") is not None
     model = PixPNet.load(tmp_path / "run")
     assert model.origins is None
@@ -273,4 +273,4 @@ def test_a_run_on_kept_features_aligns_and_ends_without_patches(tmp_path: Path) 
 
 
 def test_the_family_knows_it() -> None:
-    assert member_named("sdfa-sa").title == "SDFA-SA"
+    assert member_named("sdfasa").title == "SDFA-SA"

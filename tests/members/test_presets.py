@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pixpnet.config import RunConfig
+from pixpnet.config import RunConfig, config_from_plain, plain_config
 from pixpnet.data import Augmentation
 from pixpnet.family import MEMBERS, member_named
 from pixpnet.members import protopnet
@@ -153,3 +153,12 @@ def test_presets_do_not_change() -> None:
         PRESETS["paper"].architecture.dim = 3  # type: ignore[misc]
     with pytest.raises(FrozenInstanceError):
         PRESETS["paper"].losses = Losses()  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("name", "preset"), [(name, preset) for name in MEMBERS for preset in member_named(name).presets]
+)
+def test_every_preset_survives_being_written_and_read(name: str, preset: str) -> None:
+    config = RunConfig.of(name, preset)
+    assert config_from_plain(plain_config(config)) == config
+    assert member_named(name).stages(config_from_plain(plain_config(config)).settings)

@@ -70,7 +70,7 @@ class CosineProtoPNetConfig(LearningHeadConfig):
     """
 
     architecture: CosineProtoPNetArchitecture = field(default_factory=CosineProtoPNetArchitecture)
-    losses: ActivationLosses = field(default_factory=ActivationLosses)
+    losses: ActivationLosses = field(default_factory=ActivationLosses)  # type: ignore[assignment]
 
 
 PRESETS: Mapping[str, CosineProtoPNetConfig] = presets_with_head(

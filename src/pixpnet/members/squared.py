@@ -178,7 +178,7 @@ class LearningHeadConfig:
     """
 
     architecture: Any = field(default_factory=LearningHeadArchitecture)
-    losses: Any = field(default_factory=HeadLosses)
+    losses: HeadLosses = field(default_factory=HeadLosses)
     optimization: Optimization = PUBLISHED_OPTIMIZATION
     replacement: Replacement = PUBLISHED_REPLACEMENT
     frame: Frame | None = None

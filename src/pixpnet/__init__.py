@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from pixpnet.data import DataError as DataError
     from pixpnet.data import DataOptions as DataOptions
     from pixpnet.data import DataSet as DataSet
+    from pixpnet.data import DatasetSplits as DatasetSplits
     from pixpnet.data import ImageError as ImageError
     from pixpnet.data import Preprocessing as Preprocessing
     from pixpnet.data import Sample as Sample
     from pixpnet.data import open_data as open_data
+    from pixpnet.data import open_datasets as open_datasets
     from pixpnet.data import read_sample as read_sample
     from pixpnet.data.pictures import Picture as Picture
     from pixpnet.explanation import Explanation as Explanation
@@ -74,15 +76,16 @@ if TYPE_CHECKING:
     from pixpnet.parts import LossTerm as LossTerm
     from pixpnet.parts import Ownership as Ownership
     from pixpnet.records import BadRecord as BadRecord
+    from pixpnet.training import Metrics as Metrics
     from pixpnet.training import Run as Run
     from pixpnet.training import RunError as RunError
     from pixpnet.training import TrainingDiverged as TrainingDiverged
     from pixpnet.training import replace_prototypes as replace_prototypes
-    from pixpnet.training import resume as resume
-    from pixpnet.training import train as train  # type: ignore[no-redef]  # not the module of that name
     from pixpnet.training.converting import convert as convert
     from pixpnet.training.stages import Stage as Stage
     from pixpnet.views.reporting import report as report
+    from pixpnet.views.training import resume as resume
+    from pixpnet.views.training import train as train
     from pixpnet.zoo import UnknownModel as UnknownModel
 
     __version__: str
@@ -92,7 +95,10 @@ _HOMES: dict[str, str] = {
     for home, names in {
         "pixpnet.box": "Box",
         "pixpnet.config": "RunConfig",
-        "pixpnet.data": "DataError DataOptions DataSet ImageError Preprocessing Sample open_data read_sample",
+        "pixpnet.data": (
+            "DataError DataOptions DataSet DatasetSplits ImageError Preprocessing Sample open_data open_datasets "
+            "read_sample"
+        ),
         "pixpnet.data.pictures": "Picture",
         "pixpnet.explanation": "Explanation UnknownClass explain explain_batch prove",
         "pixpnet.family": "MEMBERS Member UnknownMember member_named",
@@ -111,10 +117,11 @@ _HOMES: dict[str, str] = {
         "pixpnet.model": "Backbone CutError FieldWarning ModelFileError Origin PixPNet WeightsError",
         "pixpnet.parts": "Comparison Decision LossTerm Ownership",
         "pixpnet.records": "BadRecord",
-        "pixpnet.training": "Run RunError TrainingDiverged replace_prototypes resume train",
+        "pixpnet.training": "Metrics Run RunError TrainingDiverged replace_prototypes",
         "pixpnet.training.converting": "convert",
         "pixpnet.training.stages": "Stage",
         "pixpnet.views.reporting": "report",
+        "pixpnet.views.training": "resume train",
         "pixpnet.fields.verify": "verify_fields",
         "pixpnet.model.creating": "create_model",
         "pixpnet.explanation.predictor": "PredictedClass Predictor",

@@ -22,6 +22,8 @@ from pixpnet.safe_yaml import load_yaml, read_yaml_text
 from pixpnet.settings import MemberSettings, Optimization
 from pixpnet.windows import Windows, resolve_windows
 
+# A backbone or a dataset that the caller handed over as an object, and of which a file knows the name alone.
+GIVEN = "given:"
 # Of one machine.
 _MOST_DEVICES = 256
 # The largest that model files are read for; and what a loader, torch's seeds and a search through birds still take.
@@ -226,7 +228,16 @@ def read_config(path: Path) -> RunConfig:
 def is_user_code(backbone: str) -> bool:
     """Whether building this backbone would import and call a person's own code.
 
-    >>> is_user_code("my.module:build"), is_user_code("timm:convnext_tiny")
+    >>> is_user_code("my.module:build"), is_user_code("timm:convnext_tiny"), is_user_code("given:MyNet")
+    (True, False, False)
+    """
+    return ":" in backbone and not backbone.startswith("timm:") and not is_given(backbone)
+
+
+def is_given(name: str) -> bool:
+    """Whether a backbone, or a dataset, is an object that the caller has to give: no file can hold it.
+
+    >>> is_given("given:MyNet"), is_given("resnet18")
     (True, False)
     """
-    return ":" in backbone and not backbone.startswith("timm:")
+    return name.startswith(GIVEN)

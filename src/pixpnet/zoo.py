@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from pixpnet.config import is_user_code
+from pixpnet.config import is_given, is_user_code
 from pixpnet.messages import first_line
 from pixpnet.smallnet import SmallNet, nearest_fields
 
@@ -92,6 +92,11 @@ def _described(error: BaseException) -> str:
 def _build(name: str) -> nn.Module:
     if name.startswith("timm:"):
         return _build_timm(name.removeprefix("timm:"))
+    if is_given(name):
+        raise UnknownModel(
+            f"'{name}' was handed over as an object, and no file can hold its code: give the network again "
+            "(backbone=... of PixPNet.load, Predictor, Run, train and resume)"
+        )
     if is_user_code(name):
         return _build_own(*name.rsplit(":", 1))
     if name == "small" or name.startswith("small-"):

@@ -9,6 +9,7 @@ from pixpnet.data.dataset import DataOptions, DataSet
 from pixpnet.data.drawn import DrawnBirds
 from pixpnet.data.errors import BadFilesError, DataError, DataWarning, ImageError, Leak, LeakError, Problem
 from pixpnet.data.fused import augment
+from pixpnet.data.given import DatasetSplits, OwnImages, open_datasets
 from pixpnet.data.loader import EpochSampler, Loading, ViewKey, plain_loader, training_loader
 from pixpnet.data.locked import LockedSplit, Opening, record_in
 from pixpnet.data.preprocessing import Preprocessing, preprocess, to_uint8
@@ -31,6 +32,7 @@ __all__ = [
     "DataSet",
     "DataSpec",
     "DataWarning",
+    "DatasetSplits",
     "Draw",
     "DrawnBirds",
     "Entry",
@@ -41,6 +43,7 @@ __all__ = [
     "Loading",
     "LockedSplit",
     "Opening",
+    "OwnImages",
     "Preprocessing",
     "Problem",
     "Sample",
@@ -54,6 +57,7 @@ __all__ = [
     "folds",
     "guess_spec",
     "open_data",
+    "open_datasets",
     "parse_spec",
     "plain_loader",
     "preprocess",

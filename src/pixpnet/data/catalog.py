@@ -60,6 +60,7 @@ class Catalog:
         ignored: files that are not images by their name, not listed.
         root: the folder, None for drawn images.
         class_folders: what the classes are called on the disk, where that is something else.
+        drawn: images are made from their number alone, so they have no pixels to be split by.
     """
 
     name: str
@@ -76,3 +77,4 @@ class Catalog:
     ignored: Sequence[str] = field(default=())
     root: Path | None = None
     class_folders: tuple[str, ...] = ()
+    drawn: bool = False

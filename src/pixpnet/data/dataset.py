@@ -109,7 +109,7 @@ class Divided:
 def open_catalog(
     catalog: Catalog, options: DataOptions, progress: Progress | None = None, listed: ImageList | None = None
 ) -> DataSet:
-    """Makes a data set of a catalogue; see `pixpnet.data.open_data`.
+    """Makes a data set of a catalog; see `pixpnet.data.open_data`.
 
     Args:
         catalog: what there is.
@@ -123,6 +123,13 @@ def open_catalog(
         DataError: if a class has nothing to learn from.
     """
     facts = {} if catalog.root is None else scan(catalog, progress)
+    return open_looked_at(catalog, facts, options, listed)
+
+
+def open_looked_at(
+    catalog: Catalog, facts: Mapping[str, FileFacts], options: DataOptions, listed: ImageList | None = None
+) -> DataSet:
+    """Like `open_catalog`, for images that have been looked at: facts by stable id, none for drawn ones."""
     problems = unusable(catalog, facts)
     _decide(
         problems,
@@ -146,7 +153,7 @@ def open_catalog(
         if held_out:
             why_empty = f"{catalog.name}: nothing is left to test on\n" + "\n".join(changes.sentences)
     if divided.copies:
-        warnings.warn(_copies_notice(catalog, divided, options), DataWarning, stacklevel=3)
+        warnings.warn(_copies_notice(catalog, divided, options), DataWarning, stacklevel=4)
     leaks = find_leaks((*divided.train, *divided.val), divided.test)
     _decide(
         leaks,
@@ -226,7 +233,7 @@ def usable(entries: Iterable[Entry], facts: Mapping[str, FileFacts]) -> tuple[En
 
 def _rule(catalog: Catalog, options: DataOptions) -> SplitRule:
     """Drawn images have no files that come and go, and keep the split that they always had."""
-    return "quota" if catalog.root is None else options.split_rule
+    return "quota" if catalog.drawn else options.split_rule
 
 
 def _copies_notice(catalog: Catalog, divided: Divided, options: DataOptions) -> str:
@@ -243,7 +250,7 @@ def _decide(found: tuple[object, ...], refuse: bool, error: Callable[[], DataErr
         return
     if refuse:
         raise error()
-    warnings.warn(notice(), DataWarning, stacklevel=4)
+    warnings.warn(notice(), DataWarning, stacklevel=5)
 
 
 def _refuse_empty_classes(catalog: Catalog, train: tuple[Entry, ...]) -> None:

@@ -93,6 +93,7 @@ def birds_catalog(birds: DrawnBirds) -> Catalog:
         augmentation=MIRRORED,
         statistics_known=True,
         decided=frozenset({"train", "test"}),
+        drawn=True,
     )
 
 

@@ -52,14 +52,24 @@ def _pixels(picture: object, name: str) -> Shaped[np.ndarray, "height width 3"]:
             return _rgb(picture.detach().cpu().permute(1, 2, 0).numpy())
         raise TypeError(
             f"{name}: a tensor is a picture as uint8 of shape (3, height, width), got {picture.dtype} of "
-            f"{tuple(picture.shape)}: for numbers from 0 to 1 (x * 255).round().to(torch.uint8)"
+            f"{tuple(picture.shape)}: "
+            + (
+                "give a batch as a list, list(x)"
+                if picture.ndim == 4
+                else "for 0 to 1 (x * 255).round().to(torch.uint8)"
+            )
         )
     if isinstance(picture, np.ndarray):
         if picture.dtype == np.uint8 and (picture.ndim == 2 or (picture.ndim == 3 and picture.shape[2] in (1, 3))):
             return _rgb(picture if picture.ndim == 3 else picture[:, :, None])
         raise TypeError(
             f"{name}: an array is a picture as uint8 of shape (height, width, 3), got {picture.dtype} of "
-            f"{picture.shape}: for numbers from 0 to 1 (x * 255).round().astype(np.uint8)"
+            f"{picture.shape}: "
+            + (
+                "give a batch as a list, list(x)"
+                if picture.ndim == 4
+                else "for 0 to 1 (x * 255).round().astype(np.uint8)"
+            )
         )
     raise TypeError(
         f"{name}: a picture is a path, bytes, a PIL image, a uint8 array or tensor, or a sample, got "

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pixpnet.class_names import fault_of
+from pixpnet.config import is_given
 from pixpnet.data import cars, imagenette
 from pixpnet.data.cars import cars_catalog
 from pixpnet.data.catalog import Catalog
@@ -24,7 +25,7 @@ from pixpnet.data.scan import Progress
 
 @dataclass(frozen=True)
 class DataSpec:
-    """Which data set: a kind and, but for drawn birds, a folder."""
+    """Which data set: a kind and, but for drawn birds, a folder (the name of one that was given as an object)."""
 
     kind: str
     path: Path
@@ -50,6 +51,8 @@ def parse_spec(text: str) -> DataSpec:
     'cub'
     """
     kind, colon, path = text.partition(":")
+    if is_given(text):
+        return DataSpec(kind, Path(path))
     if kind not in KINDS:
         hint = f" Did you mean folder:{text}?" if Path(text).is_dir() else ""
         raise DataError(f"unknown data set {text!r}: expected {_FORMS}.{hint}")
@@ -91,6 +94,11 @@ def catalog_of(spec: DataSpec, options: DataOptions) -> Catalog:
         ClassNameError: if a class has a name that no model may have (`pixpnet.class_names`).
         DataError: if it is no data set.
     """
+    if spec.kind not in KINDS:
+        raise DataError(
+            f"the images were handed over as a dataset object ({spec.path}), which no file can hold: give it again "
+            "(dataset=... of Run, train and resume), or images on the disk (--data folder:PATH)"
+        )
     catalog = _without_twins(KINDS[spec.kind](spec.path, options))
     fault = fault_of(catalog.class_names, catalog.class_folders)
     if fault is not None:

@@ -99,15 +99,25 @@ def facts_of(sample: Sample) -> FileFacts:
     """What there is to know about a decoded image."""
     pixels = np.ascontiguousarray(pixels_of(sample))
     height, width = pixels.shape[:2]
-    digest = hashlib.sha256(f"{height}x{width}".encode())  # processors do that themselves
-    digest.update(pixels.data)
     values = np.arange(256, dtype=np.int64)
     sums, squares = [], []
     for plane in cv2.split(pixels):
         counts = _histogram(plane)
         sums.append(int(counts @ values))
         squares.append(int(counts @ values**2))
-    return FileFacts(None, height, width, digest.hexdigest()[:32], _three(sums), _three(squares))
+    return FileFacts(None, height, width, _digest(pixels), _three(sums), _three(squares))
+
+
+def pixels_digest(sample: Sample) -> str:
+    """The hash by which copies of an image are found: of its size and its pixels."""
+    return _digest(np.ascontiguousarray(pixels_of(sample)))
+
+
+def _digest(pixels: UInt8[np.ndarray, "height width 3"]) -> str:
+    height, width = pixels.shape[:2]
+    digest = hashlib.sha256(f"{height}x{width}".encode())  # processors do that themselves
+    digest.update(pixels.data)
+    return digest.hexdigest()[:32]
 
 
 def cache_folder() -> Path:
@@ -126,9 +136,14 @@ def _histogram(plane: UInt8[np.ndarray, "height width"]) -> Int64[np.ndarray, "2
 
 def _look(entry: Entry, reader: Reader) -> FileFacts:
     try:
-        facts = facts_of(reader(entry))
+        return looked_at(reader(entry))
     except ImageError as error:
         return FileFacts(error.reason)
+
+
+def looked_at(sample: Sample) -> FileFacts:
+    """What there is to know about a decoded image, and why it cannot be used, if so."""
+    facts = facts_of(sample)
     if max(facts.height, facts.width) > _LONGEST * min(facts.height, facts.width):
         return FileFacts(f"{facts.height} x {facts.width} pixels: a strip, not a picture; crop it")
     return facts

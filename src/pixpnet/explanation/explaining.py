@@ -13,7 +13,8 @@ import torch
 from jaxtyping import Bool, Float64
 from torch import Tensor
 
-from pixpnet.data import Sample, preprocess, read_sample, to_uint8
+from pixpnet.data import Sample, preprocess, to_uint8
+from pixpnet.data.pictures import Picture, as_sample
 from pixpnet.explanation.names import label_of
 from pixpnet.explanation.record import ClassExplanation, Explanation, Matrix, OtherAnswer, Sight, Term, TreePath
 from pixpnet.explanation.size import explanation_size
@@ -26,14 +27,12 @@ from pixpnet.parts import Route
 from pixpnet.parts.ownership import NOBODY
 
 
-def explain(
-    model: PixPNet, image: str | Path | Sample, classes: Sequence[str | int] = (), top: int = 10
-) -> Explanation:
+def explain(model: PixPNet, image: Picture, classes: Sequence[str | int] = (), top: int = 10) -> Explanation:
     """Why the model answers as it does, as the very sum that its decision computes, or the path through its tree.
 
     Args:
         model: in eval mode.
-        image: a picture file; or a sample, as it was read or already preprocessed.
+        image: a picture: a file, bytes, a PIL image, an array or tensor; or a sample, as it was read or preprocessed.
         classes: further classes to explain, by name or label; where none but the answer is named, the runner-up.
         top: how many terms of a class are listed where it is connected with the prototypes of other classes too; the
             others are summed up as `rest`. Where it is connected with its own only, all of them are listed.
@@ -61,7 +60,7 @@ def explain(
 
 
 def explain_batch(
-    model: PixPNet, images: Sequence[str | Path | Sample], classes: Sequence[str | int] = (), top: int = 10
+    model: PixPNet, images: Sequence[Picture], classes: Sequence[str | int] = (), top: int = 10
 ) -> tuple[Explanation, ...]:
     """Like `explain`, for several images in one forward pass.
 
@@ -70,6 +69,7 @@ def explain_batch(
     Raises:
         ImageError: if a file cannot be read.
         UnknownClass: if a class is asked for that the model does not have.
+        TypeError: if one of them is no picture.
         ValueError: if the model is in training mode, or an answer is not finite.
     """
     if isinstance(classes, str):
@@ -77,8 +77,10 @@ def explain_batch(
     if top < 1:
         raise ValueError(f"at least one term is listed, got top={top}")
     refuse_training_mode(model)
+    if isinstance(images, (str, bytes)) or not isinstance(images, Iterable):
+        raise TypeError(f"images is a list of pictures, got {type(images).__name__}: explain() takes one")
     asked = [label_of(which, model.class_names) for which in classes]
-    samples = [as_the_network_sees(model, image) for image in images]
+    samples = [as_the_network_sees(model, image, f"picture {number}") for number, image in enumerate(images, start=1)]
     if not samples:
         return ()
     pixels = torch.stack([sample.image.as_subclass(Tensor) for sample in samples])
@@ -140,17 +142,24 @@ def _explanation(
     )
 
 
-def as_the_network_sees(model: PixPNet, image: str | Path | Sample) -> Sample:
-    """The image that the network gets: read where it is a file, preprocessed where it is not yet."""
-    if isinstance(image, (str, Path)):
-        image = replace(read_sample(Path(image)), id=str(image))
-    if image.image.dtype == torch.uint8:
-        return preprocess(image, model.preprocessing)
-    if not image.image.is_floating_point():
+def as_the_network_sees(model: PixPNet, picture: Picture, name: str = "picture") -> Sample:
+    """The image that the network gets: read where it is a file, preprocessed where it is not yet.
+
+    Raises:
+        ImageError: if it cannot be read.
+        TypeError: if it is no picture.
+    """
+    sample = as_sample(picture, name)
+    if isinstance(picture, (str, Path)):
+        sample = replace(sample, id=str(picture))
+    if sample.image.dtype == torch.uint8:
+        return preprocess(sample, model.preprocessing)
+    if not sample.image.is_floating_point():
         raise ValueError(
-            f"{image.id}: an image is uint8 as read from its file, or float once preprocessed, got {image.image.dtype}"
+            f"{sample.id}: an image is uint8 as read from its file, or float once preprocessed, got "
+            f"{sample.image.dtype}"
         )
-    return image
+    return sample
 
 
 def score_note(model: PixPNet) -> str | None:

@@ -1,16 +1,16 @@
 """A trained model to ask: pictures in, answers and reasons out. The network itself knows tensors only."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import overload
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from pixpnet.data import Sample, preprocess
-from pixpnet.data.pictures import Picture, as_sample
-from pixpnet.explanation.explaining import explain_batch
+from pixpnet.data import Sample
+from pixpnet.data.pictures import Picture
+from pixpnet.explanation.explaining import as_the_network_sees, explain_batch
 from pixpnet.explanation.proving import prove
 from pixpnet.explanation.record import Explanation
 from pixpnet.model import PixPNet
@@ -48,6 +48,7 @@ class Predictor:
         batch_size: how many pictures go through the network at once.
         trust_code: the backbone may be a person's own code, which is imported and called. Only say so for files that
             you trust.
+        backbone: the network that a model file was trained on, where that was an object; see `PixPNet.load`.
 
     Raises:
         ModelFileError: if there is no such model.
@@ -69,12 +70,13 @@ class Predictor:
         device: str | torch.device | None = None,
         batch_size: int = 32,
         trust_code: bool = False,
+        backbone: nn.Module | None = None,
     ) -> None:
         if batch_size < 1:
             raise ValueError(f"a batch has at least 1 picture, got {batch_size}")
         if not isinstance(source, (str, Path, PixPNet)):
             raise TypeError(f"a predictor asks a run folder, a model file or a model, got {type(source).__name__}")
-        model = source if isinstance(source, PixPNet) else PixPNet.load(source, trust_code=trust_code)
+        model = source if isinstance(source, PixPNet) else PixPNet.load(source, trust_code, backbone)
         self.model = (model if device is None else model.to(device)).eval()
         self.batch_size = batch_size
 
@@ -154,11 +156,8 @@ class Predictor:
         return explanations
 
     def _batches(self, pictures: Sequence[Picture]) -> list[list[Sample]]:
-        samples = [self._seen(picture, f"picture {number + 1}") for number, picture in enumerate(pictures)]
+        samples = [
+            as_the_network_sees(self.model, picture, f"picture {number}")
+            for number, picture in enumerate(pictures, start=1)
+        ]
         return [samples[start : start + self.batch_size] for start in range(0, len(samples), self.batch_size)]
-
-    def _seen(self, picture: Picture, name: str) -> Sample:
-        sample = as_sample(picture, name)
-        if isinstance(picture, (str, Path)):
-            sample = replace(sample, id=str(picture))
-        return preprocess(sample, self.model.preprocessing) if sample.image.dtype == torch.uint8 else sample

@@ -15,7 +15,6 @@ up to 1 / epsilon; its movement is reported, not judged.
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -25,6 +24,7 @@ from torch import Tensor
 
 from pixpnet.box import Box
 from pixpnet.data import ImageError, Sample, read_sample, to_uint8
+from pixpnet.data.pictures import Picture
 from pixpnet.explanation.deciding import deciding
 from pixpnet.explanation.explaining import as_the_network_sees
 from pixpnet.explanation.record import Deciding, Explanation, Proof, Term, Trial
@@ -48,12 +48,12 @@ _BATCH_NUMBERS = 2**20
 
 def prove(
     model: PixPNet,
-    image: str | Path | Sample,
+    image: Picture,
     explanation: Explanation,
     draws: int = 6,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
-    others: Sequence[str | Path | Sample] = (),
+    others: Sequence[Picture] = (),
 ) -> Explanation:
     """Puts every claim of an explanation to the test.
 

@@ -150,6 +150,8 @@ def receptive_fields(model: nn.Module | str, input_shape: tuple[int, ...], verif
         >>> px.receptive_fields(own, (3, 9, 9), verify=8)["0"].boxes(1, 1)
         [Box(y0=2, x0=2, y1=5, x1=5)]
     """
+    if not isinstance(model, (nn.Module, str)):
+        raise TypeError(f"the model is a torch.nn.Module, or the name of one, got {type(model).__name__}")
     input_shape = tuple(input_shape)
     if not 2 <= len(input_shape) <= 4 or any(not isinstance(n, int) or n < 1 for n in input_shape):
         raise ValueError(

@@ -5,7 +5,7 @@ The tests take their lists from here: ``tests/fields/test_architectures.py`` the
 """
 
 from pixpnet import zoo
-from pixpnet.config import is_user_code
+from pixpnet.config import is_given, is_user_code
 
 TIMM = (
     *(
@@ -46,7 +46,7 @@ def is_tested(name: str) -> bool:
     >>> is_tested("alexnet"), is_tested("my.module:build"), is_tested("timm:resnet18")
     (False, False, False)
     """
-    if is_user_code(name):
+    if is_user_code(name) or is_given(name):
         return False
     if name.startswith("timm:"):
         return name.removeprefix("timm:").split(".")[0] in TIMM

@@ -1,10 +1,12 @@
 """A new network in one call."""
 
+import copy
 from collections.abc import Sequence
 from pathlib import Path
 
 from torch import nn
 
+from pixpnet.config import GIVEN
 from pixpnet.data import Preprocessing
 from pixpnet.family import member_named
 from pixpnet.model.backbone import Backbone
@@ -28,7 +30,8 @@ def create_model(
 
     Args:
         member: its name in the family.
-        backbone: a torchvision network, ``timm:NAME``, ``small-N``, or a network of your own, of which a copy is cut.
+        backbone: a torchvision network, ``timm:NAME``, ``small-N``, or a network of your own, of which a copy is cut,
+            with its weights; who loads the model from a file has to give it again (`PixPNet.load`).
         at: the layer to cut it at, a module path or the paper's name; by default its end. Several layers, with commas,
             make a grid of cells each.
         num_classes: how many classes there are; they are called "class 0" and so on. Not with `class_names`.
@@ -56,8 +59,8 @@ def create_model(
     architecture = member_named(member).preset(preset).architecture
     preprocessing = Preprocessing().scaled_to(size)
     if isinstance(backbone, nn.Module):
-        cut = Backbone(backbone, at, (size, size))
-        name = ""
+        cut = Backbone(copy.deepcopy(backbone).eval(), at, (size, size))
+        name = f"{GIVEN}{type(backbone).__name__}"
     else:
         cut = build_backbone(backbone, at, str(weights), size, seed)
         name = backbone

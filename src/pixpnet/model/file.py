@@ -4,6 +4,7 @@ Nothing in the file can run: tensors are numbers, the card is JSON that is check
 is a name in the zoo. A person's own code is only called when the caller allows it.
 """
 
+import copy
 import hashlib
 import json
 import warnings
@@ -15,10 +16,10 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
-from torch import Tensor
+from torch import Tensor, nn
 
 from pixpnet import class_names, zoo
-from pixpnet.config import is_user_code
+from pixpnet.config import is_given, is_user_code
 from pixpnet.data import Preprocessing
 from pixpnet.earlier_names import translate
 from pixpnet.family import DEFAULT, UnknownMember, member_named
@@ -27,6 +28,7 @@ from pixpnet.model.backbone import Backbone
 from pixpnet.model.errors import FieldWarning
 from pixpnet.model.network import PixPNet
 from pixpnet.model.origin import Origin, check_origins
+from pixpnet.model.weights import on_their_own
 from pixpnet.records import ADDED_LATER, BadRecord, from_plain, to_plain
 from pixpnet.whole_file import read_text, written_whole
 from pixpnet.windows import Windows
@@ -85,7 +87,10 @@ def save_model(model: PixPNet, path: Path) -> None:
             may have (`pixpnet.class_names`).
     """
     if not model.backbone_name:
-        raise ValueError("to save it, a model needs backbone_name: the name by which zoo.build makes its backbone")
+        raise ValueError(
+            "to save it, a model needs backbone_name: the name by which zoo.build makes its backbone, or given:NAME "
+            "for a network that whoever loads it has to give"
+        )
     fault = class_names.fault_of(model.class_names)
     if fault is not None:
         raise ValueError(f"the model cannot be saved: {fault}")
@@ -101,14 +106,13 @@ def save_model(model: PixPNet, path: Path) -> None:
         model.backbone.windows,
         model.member,
     )
-    # Cloned, because a module may be registered under two names, and a file holds each tensor once.
-    tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in model.state_dict().items()}
+    tensors = on_their_own(model.state_dict())
     text = json.dumps(to_plain(card, for_all=True))
     with written_whole(path) as temporary:
         temporary.write_bytes(_with_metadata(save(tensors), {_CARD: text, _DIGEST: _digest(text, tensors)}))
 
 
-def load_model(path: Path, trust_code: bool = False) -> PixPNet:
+def load_model(path: Path, trust_code: bool = False, backbone: nn.Module | None = None) -> PixPNet:
     """Reads a model from a run folder or file; see `PixPNet.load`."""
     file = path / MODEL_FILE if path.is_dir() else path
     if not file.is_file():
@@ -133,7 +137,7 @@ def load_model(path: Path, trust_code: bool = False) -> PixPNet:
         )
     if path.is_dir():
         _check_listing(path / PROTOTYPES_FILE, card)
-    model = _build(card, file, trust_code)
+    model = _build(card, file, trust_code, backbone)
     try:
         model.load_state_dict(tensors)
     except RuntimeError as error:
@@ -302,17 +306,26 @@ def _check_owners(model: PixPNet, file: Path) -> None:
             raise ModelFileError(f"the card in {file} is damaged: its origins are not those of its prototypes")
 
 
-def _build(card: Card, file: Path, trust_code: bool) -> PixPNet:
+def _build(card: Card, file: Path, trust_code: bool, given: nn.Module | None) -> PixPNet:
+    if is_given(card.backbone) and given is None:
+        raise ModelFileError(
+            f"the backbone of {file} was handed over as an object, {card.backbone!r}, and a file can hold its weights "
+            "but not its code: give the network again, with any weights (PixPNet.load(path, backbone=network), "
+            "Predictor(path, backbone=network))"
+        )
+    if given is not None and not is_given(card.backbone):
+        raise ModelFileError(f"the backbone of {file} is {card.backbone}, which it builds itself: give no other")
     if is_user_code(card.backbone) and not trust_code:
         raise ModelFileError(
             f"the backbone of {file} is code of its own, {card.backbone!r}, which loading would import and call: "
-            "if you trust the file, allow it (trust_code=True, --own_code)"
+            "if you trust the file, allow it (trust_code=True, --trust-code)"
         )
     size = card.preprocessing.size
     try:
         # Its fields were looked at, and warned about, when it was trained; its first weights do not matter.
         with warnings.catch_warnings(action="ignore", category=FieldWarning), torch.random.fork_rng(devices=[]):
-            backbone = Backbone(zoo.build(card.backbone), card.at, (size, size), card.edits, card.windows)
+            network = zoo.build(card.backbone) if given is None else copy.deepcopy(given).eval()
+            backbone = Backbone(network, card.at, (size, size), card.edits, card.windows)
             model = PixPNet(
                 backbone, card.architecture, card.class_names, card.preprocessing, card.backbone, card.member
             )

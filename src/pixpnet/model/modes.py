@@ -51,7 +51,10 @@ def refuse_training_mode(model: nn.Module) -> None:
 
     Raises:
         ValueError: if it is in training mode, or any part of it.
+        TypeError: if it is no network at all.
     """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"the model is a PixPNet (PixPNet.load(path)), got {type(model).__name__}")
     # A fifth of the time of `modules()`, which matters beside a small network.
     waiting: list[nn.Module | None] = [model]
     for module in waiting:

@@ -328,13 +328,15 @@ class PixPNet(nn.Module):
         save_model(self, path)
 
     @classmethod
-    def load(cls, path: Path | str, trust_code: bool = False) -> "PixPNet":
+    def load(cls, path: Path | str, trust_code: bool = False, backbone: nn.Module | None = None) -> "PixPNet":
         """A trained model, ready to answer: in eval mode, with its preprocessing, class names and origins.
 
         Args:
             path: a run folder, or its ``model.safetensors``.
             trust_code: the backbone may be a person's own (``module.path:callable``), which is imported and called.
                 Only say so for files that you trust.
+            backbone: the network that the model was trained on, where that was an object of the caller's: a file holds
+                its weights, not its code. A copy gets the file's weights.
 
         Raises:
             ModelFileError: if the file is missing, damaged, or not such a model.
@@ -345,7 +347,7 @@ class PixPNet(nn.Module):
         """
         from pixpnet.model.file import load_model
 
-        return load_model(Path(path), trust_code)
+        return load_model(Path(path), trust_code, backbone)
 
 
 def _named(part: str, grid: int) -> str:

@@ -67,6 +67,11 @@ def load_weights(network: nn.Module, path: Path) -> None:
     network.load_state_dict(found, strict=False)
 
 
+def on_their_own(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors for a file, which holds each once: cloned, because a module may be registered under two names."""
+    return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in state.items()}
+
+
 def _tensors_in(found: object, path: Path) -> dict[str, Tensor]:
     if isinstance(found, Mapping):
         inner = next((found[name] for name in _WRAPPINGS if isinstance(found.get(name), Mapping)), found)

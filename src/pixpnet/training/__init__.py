@@ -4,8 +4,9 @@ import pixpnet._torchvision  # noqa: F401  before torchmetrics and Lightning imp
 from pixpnet.training.finishing import Metrics
 from pixpnet.training.fitting import TrainingDiverged
 from pixpnet.training.judging import Interval, Judgement, judge
+from pixpnet.training.log import LogLine
 from pixpnet.training.replacement import replace_prototypes
-from pixpnet.training.run import LogLine, OpeningLine, Run, RunError
+from pixpnet.training.run import OpeningLine, Run, RunError
 from pixpnet.training.run_data import open_data_of, open_run_data, refuse_other_classes
 from pixpnet.training.train import resume, train, train_on
 from pixpnet.training.watching import Nobody, Watcher

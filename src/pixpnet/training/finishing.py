@@ -19,7 +19,7 @@ from pixpnet.training.final_evaluation import Evaluated, evaluate_both
 from pixpnet.training.fitting import Fitting
 from pixpnet.training.judging import Judgement
 from pixpnet.training.preparing import freeze
-from pixpnet.training.run import Run
+from pixpnet.training.run import Run, RunError
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,13 @@ class Metrics:
 def finish(fitting: Fitting, config: RunConfig, data: DataSet, device: torch.device) -> Metrics:
     """Takes the kept model from its file, as anyone else will, and judges that."""
     run, material, watcher = fitting.run, fitting.material, fitting.watcher
+    if not any(line.best for line in fitting.lines):
+        raise RunError(
+            f"training was stopped after {len(fitting.lines)} of {len(fitting.plan)} epochs, before any had ended with "
+            "a model that may be kept: let it run longer (a callback stopped it)"
+        )
     # Own code was allowed for the name in the configuration, and for no other.
-    model = PixPNet.load(run.path, trust_code=backbone_in(run.path) == config.backbone)
+    model = run.model(trust_code=backbone_in(run.path) == config.backbone)
     chosen = [line for line in fitting.lines if line.best][-1]
     if model.origins is not None:
         write_crops(model, data, run.crops, partial(watcher.busy, "pictures of prototypes"))

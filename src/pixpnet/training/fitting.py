@@ -27,9 +27,10 @@ from pixpnet.records import from_plain, to_plain
 from pixpnet.settings import MemberSettings, Replacement
 from pixpnet.training.features import AnyBatch, ViewOf
 from pixpnet.training.judging import Judgement, judge
+from pixpnet.training.log import REPLACED_DISTANCE, LogLine, log_line
 from pixpnet.training.material import Material
 from pixpnet.training.replacement import replace_prototypes
-from pixpnet.training.run import REPLACED_DISTANCE, LogLine, Run, RunError, log_line
+from pixpnet.training.run import Run, RunError
 from pixpnet.training.selection import is_best, learnt_state
 from pixpnet.training.stages import Epoch, epochs_of, term_names
 from pixpnet.training.watching import Watcher
@@ -285,14 +286,16 @@ class Fitting(pl.LightningModule):
             seconds=round(time.monotonic() - self._started, 3),
         )
         self.lines.append(line)
+        values = {**to_plain(line), **line.terms, **line.figures}
+        numbers = {name: value for name, value in values.items() if isinstance(value, float)}
+        # For callbacks of the caller's, such as one that stops early.
+        self.trainer.callback_metrics.update({name: torch.tensor(value) for name, value in numbers.items()})
         if not self.trainer.is_global_zero:
             return
         if best:
             self.run.keep(self.model, self.learnt)
         self.run.write_log(self.lines)
         for logger in self.trainer.loggers:
-            values = {**to_plain(line), **line.terms, **line.figures}
-            numbers = {name: value for name, value in values.items() if isinstance(value, float)}
             logger.log_metrics(numbers, step=line.epoch)
         self.watcher.epoch_ended(line)
 

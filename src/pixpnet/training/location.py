@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pixpnet.config import RunConfig
+from pixpnet.config import RunConfig, is_given
 from pixpnet.data.registry import parse_spec
 from pixpnet.records import BadRecord, from_plain, to_plain
 from pixpnet.whole_file import read_text, written_whole
@@ -37,7 +37,7 @@ class Location:
 def keep_location(run: Path, config: RunConfig) -> None:
     """Writes down where the data set of a new run lies."""
     spec = parse_spec(config.data)
-    if config.data == spec.kind:  # drawn, and nowhere
+    if config.data == spec.kind or is_given(config.data):  # drawn, or an object, and nowhere
         return
     absolute = spec.path.resolve()
     location = Location(config.data, str(absolute), os.path.relpath(absolute, run.resolve()))

@@ -1,8 +1,8 @@
 """From a configuration and a data set to a network that is ready to be trained."""
 
+import copy
 import os
 from dataclasses import fields, replace
-from pathlib import Path
 
 import torch
 
@@ -13,9 +13,11 @@ from pixpnet.data.reader import CachedReader, WithoutMasks
 from pixpnet.family import member_named
 from pixpnet.fields.tested import is_tested
 from pixpnet.fields.verify import refuse_unless_verified, verify_fields
+from pixpnet.messages import first_line
 from pixpnet.model import Backbone
 from pixpnet.model.build import build_backbone, build_model
 from pixpnet.model.modes import evaluating
+from pixpnet.model.weights import read_state
 from pixpnet.option_names import option_of
 from pixpnet.training.features import Features
 from pixpnet.training.fitting import Fitting
@@ -29,7 +31,7 @@ _ZOOM = 4 / 3
 _VERIFIED_PIXELS = 8  # the four corners, the centre and three random ones
 
 
-def prepare(config: RunConfig, data: DataSet, out: Path, watcher: Watcher) -> Fitting:
+def prepare(config: RunConfig, data: DataSet, run: Run, watcher: Watcher) -> Fitting:
     """The network, the images and the loop of a run, ready to begin.
 
     Raises:
@@ -46,15 +48,7 @@ def prepare(config: RunConfig, data: DataSet, out: Path, watcher: Watcher) -> Fi
             "raise --validation-fraction"
         )
     _refuse_more_than_memory(config, data, preprocessing.size)
-    backbone = build_backbone(
-        config.backbone,
-        config.at,
-        config.weights,
-        preprocessing.size,
-        config.seed,
-        config.edits,
-        config.windows(preprocessing.size),
-    )
+    backbone = _backbone(config, preprocessing.size, run)
     freeze(backbone, config, preprocessing.size)
     model = build_model(
         backbone,
@@ -78,7 +72,23 @@ def prepare(config: RunConfig, data: DataSet, out: Path, watcher: Watcher) -> Fi
     if how.frozen:
         features = Features(backbone, preprocessing, augmentation, reader, repr(data.reader))
     material = Material(replace(data, reader=reader), preprocessing, augmentation, loading, features)
-    return Fitting(model, member, config.settings, material, Run(out), config.seed, watcher)
+    return Fitting(model, member, config.settings, material, run, config.seed, watcher)
+
+
+def _backbone(config: RunConfig, size: int, run: Run) -> Backbone:
+    """What the configuration names, or a copy of what was given, with the weights that it had when the run began."""
+    windows = config.windows(size)
+    if run.backbone is None:
+        return build_backbone(config.backbone, config.at, config.weights, size, config.seed, config.edits, windows)
+    network = copy.deepcopy(run.backbone).eval()
+    if run.first_weights.exists():
+        try:
+            network.load_state_dict(read_state(run.first_weights))
+        except RuntimeError as error:
+            raise RunError(
+                f"the network that was given does not fit the one that {run.path} began with: {first_line(error)}"
+            ) from error
+    return Backbone(network, config.at, (size, size), config.edits, windows)
 
 
 def preprocessing_of(config: RunConfig, data: DataSet) -> Preprocessing:

@@ -21,102 +21,32 @@ import fcntl
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
-from io import StringIO
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from safetensors.torch import save
-from torch import Tensor
+from torch import Tensor, nn
 
 from pixpnet.config import RunConfig, config_text, read_config
-from pixpnet.data import DataSet
+from pixpnet.data import DataSet, OwnImages
 from pixpnet.data.listed import ImageList
 from pixpnet.data.locked import Recorder, record_in
 from pixpnet.data.scan import Progress
 from pixpnet.manifest import Manifest, digest_of
 from pixpnet.model import PixPNet
 from pixpnet.model.file import MODEL_FILE, PICTURES_FOLDER, PROTOTYPES_FILE, class_names_in, prototypes_listing
+from pixpnet.model.weights import on_their_own
 from pixpnet.records import from_plain, to_plain
 from pixpnet.training.answers import ANSWERS_FILE, AnswerLine, answers_from_text, answers_text
 from pixpnet.training.location import keep_location
+from pixpnet.training.log import LogLine, log_text
 
 IMAGES_FILE = "images.csv"
-REPLACED_DISTANCE = "replaced_distance"
-_FORMER_TERMS = ("cross_entropy", "cluster", "separation")
 
 
 class RunError(ValueError):
     """A run folder that cannot be used like that; the message says what to do."""
-
-
-@dataclass(frozen=True)
-class LogLine:
-    """One epoch in `log.csv`; None where something was not measured.
-
-    Attributes:
-        epoch: counted from 1.
-        stage: what learnt.
-        loss: mean over the epoch's batches.
-        terms: the loss terms of the stage, before their weights; each is a column of the log.
-        train_accuracy: on the augmented views, while learning.
-        val_accuracy: at the end of the epoch, before replacement; not in pretraining, where prototypes do not learn.
-        val_loss: cross-entropy there.
-        figures: what actions at the end of the epoch say, such as `replaced_distance`, the mean distance that
-            prototypes moved when they were replaced; each is a column of the log.
-        val_accuracy_after: after replacement.
-        val_loss_after: cross-entropy there.
-        best: whether this epoch's model was kept: the validation accuracy after replacement is within one standard
-            error of the best so far. The last such epoch is the run's model; it need not be the most accurate.
-        seconds: how long the epoch took.
-    """
-
-    epoch: int
-    stage: str
-    loss: float
-    terms: dict[str, float]
-    train_accuracy: float
-    val_accuracy: float | None
-    val_loss: float | None
-    figures: dict[str, float]
-    val_accuracy_after: float | None
-    val_loss_after: float | None
-    best: bool
-    seconds: float
-
-    @property
-    def replaced_distance(self) -> float | None:
-        """How far prototypes moved on average when they were replaced; None where they were not."""
-        return self.figures.get(REPLACED_DISTANCE)
-
-
-def log_text(lines: Sequence[LogLine]) -> str:
-    """The log as a table: a column for each loss term and each figure that any line has."""
-    terms = dict.fromkeys(name for line in lines for name in line.terms)
-    figures = dict.fromkeys([REPLACED_DISTANCE, *(name for line in lines for name in line.figures)])
-    open_up = {"terms": terms, "figures": figures}
-    columns = [name for field in fields(LogLine) for name in open_up.get(field.name, {field.name: None})]
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    for line in lines:
-        values = {**to_plain(line), **line.terms, **line.figures}
-        writer.writerow("" if values.get(column) is None else values[column] for column in columns)
-    return text.getvalue()
-
-
-def log_line(values: object) -> LogLine:
-    """A line of the log from plain values; those of earlier versions had three loss terms beside the other numbers.
-
-    Raises:
-        BadRecord: if the values do not fit.
-    """
-    if isinstance(values, dict) and "terms" not in values:
-        moved = {name: values[name] for name in _FORMER_TERMS if name in values}
-        distance = values.get(REPLACED_DISTANCE)
-        rest = {name: value for name, value in values.items() if name not in (*_FORMER_TERMS, REPLACED_DISTANCE)}
-        values = {**rest, "terms": moved, "figures": {} if distance is None else {REPLACED_DISTANCE: distance}}
-    return from_plain(LogLine, values, "log")
 
 
 @dataclass(frozen=True)
@@ -141,24 +71,52 @@ class OpeningLine:
     model: str | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Run:
-    """The folder of a run."""
+    """The folder of a run, and what belongs to it that no file can hold.
+
+    Attributes:
+        path: the folder.
+        backbone: the network that it was trained on, where that was an object of the caller's; any weights will do.
+        dataset: the images that it was trained on, where they were.
+    """
 
     path: Path
+    backbone: nn.Module | None = field(default=None, repr=False, compare=False)
+    dataset: OwnImages | None = field(default=None, repr=False, compare=False)
+
+    def __init__(self, path: Path | str, backbone: nn.Module | None = None, dataset: OwnImages | None = None) -> None:
+        if not isinstance(path, (Path, str)):
+            raise TypeError(f"a run is the path of its folder, got {type(path).__name__}")
+        for name, value in (("path", Path(path)), ("backbone", backbone), ("dataset", dataset)):
+            object.__setattr__(self, name, value)
 
     @classmethod
-    def create(cls, path: Path, config: RunConfig, images: ImageList) -> "Run":
-        """A new folder with its configuration and the list of its images.
+    def of(cls, run: "Run | Path | str") -> "Run":
+        """A run, given as itself or by its folder.
+
+        Raises:
+            TypeError: if it is neither.
+        """
+        if not isinstance(run, (Run, Path, str)):
+            raise TypeError(f"a run is the path of its folder, or a Run, got {type(run).__name__}")
+        return run if isinstance(run, Run) else cls(run)
+
+    @classmethod
+    def create(cls, path: Path, config: RunConfig, images: ImageList, backbone: nn.Module | None = None) -> "Run":
+        """A new folder with its configuration, the list of its images, and the weights of a backbone that was given.
 
         Raises:
             RunError: if there is something already.
         """
         cls.refuse_if_used(path)
         path.mkdir(parents=True, exist_ok=True)
-        run = cls(path)
+        run = cls(path, backbone)
         run.checkpoint.parent.mkdir(exist_ok=True)
         run.write_images(images)  # first: where there is a configuration there is a list
+        if backbone is not None:
+            with run.manifest.replacing(str(run.first_weights.relative_to(path))) as temporary:
+                temporary.write_bytes(save(on_their_own(backbone.state_dict())))
         keep_location(path, config)
         run.write("config.yaml", config_text(config))
         return run
@@ -192,7 +150,7 @@ class Run:
         Raises:
             ModelFileError, ManifestError: if there is none, or it is damaged or another run's.
         """
-        return PixPNet.load(self.path, trust_code=trust_code)
+        return PixPNet.load(self.path, trust_code, self.backbone)
 
     def data(self, progress: Progress | None = None, moved_to: str | None = None) -> DataSet:
         """The data set that the run was trained on, with its images in the splits that they were in.
@@ -310,6 +268,11 @@ class Run:
         """Writes one of the run's text files, whole or not at all, and lists it in the manifest."""
         with self.manifest.replacing(name) as temporary:
             temporary.write_text(text, encoding="utf-8", newline="")
+
+    @property
+    def first_weights(self) -> Path:
+        """Of a backbone that was given as an object, as they were when the run began."""
+        return self.path / "checkpoints" / "given_backbone.safetensors"
 
     @property
     def learnt(self) -> Path:

@@ -7,8 +7,17 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
-from pixpnet.config import RunConfig
-from pixpnet.data import DataError, DataOptions, DataSet, DataWarning, DrawnBirds, open_data
+from pixpnet.config import RunConfig, is_given
+from pixpnet.data import (
+    DataError,
+    DataOptions,
+    DataSet,
+    DataWarning,
+    DrawnBirds,
+    OwnImages,
+    open_data,
+    open_datasets,
+)
 from pixpnet.data.listed import ImageList
 from pixpnet.data.registry import parse_spec, same_place
 from pixpnet.data.scan import Progress
@@ -16,11 +25,17 @@ from pixpnet.training.location import last_seen, located
 from pixpnet.training.run import IMAGES_FILE, Run, RunError
 
 
-def open_run_data(config: RunConfig, progress: Progress | None = None) -> DataSet:
-    """The data set of a new run, split as its configuration says; see `open_data_of` for a run that has begun."""
+def open_run_data(config: RunConfig, progress: Progress | None = None, dataset: OwnImages | None = None) -> DataSet:
+    """The data set of a new run, split as its configuration says; see `open_data_of` for a run that has begun.
+
+    Args:
+        config: of the run.
+        progress: told how many of how many files have been looked at.
+        dataset: the images, where they are objects of the caller's.
+    """
     if config.read_from is not None and not parse_spec(config.data).path.is_dir():
         config = located(config, Path(config.read_from).parent)  # the configuration of another run
-    return _open(config, progress, None)
+    return _open(config, progress, None, dataset)
 
 
 def open_data_of(
@@ -46,7 +61,7 @@ def open_data_of(
     if moved_to is not None:
         config = replace(config, data=moved_to)
     if data is not None and not same_place(data, config.data):
-        opened = _open(replace(config, data=data), progress, None)
+        opened = _open(replace(config, data=data), progress, None, None)
         if listed is not None:
             return _without_learnt(opened, listed, run)
         if config.data != "birds":
@@ -114,7 +129,7 @@ def _own(run: Run, config: RunConfig, listed: ImageList | None, progress: Progre
             stacklevel=3,
         )
     try:
-        return _open(config, progress, listed)
+        return _open(config, progress, listed, run.dataset)
     except (DataError, OSError) as error:
         seen = last_seen(run.config, run.path)
         if seen and not parse_spec(config.data).path.is_dir():
@@ -134,7 +149,7 @@ def _warn_of_changes(data: DataSet, run: Run) -> None:
         )
 
 
-def _open(config: RunConfig, progress: Progress | None, listed: ImageList | None) -> DataSet:
+def _open(config: RunConfig, progress: Progress | None, listed: ImageList | None, dataset: OwnImages | None) -> DataSet:
     options = DataOptions(
         seed=config.seed,
         validation_fraction=config.validation_fraction,
@@ -143,6 +158,8 @@ def _open(config: RunConfig, progress: Progress | None, listed: ImageList | None
         crop_to_box=config.crop_to_box,
         birds=DrawnBirds(train=config.birds),
     )
+    if dataset is not None and is_given(config.data):
+        return open_datasets(dataset, options, progress, listed)
     return open_data(config.data, options, progress, listed)
 
 

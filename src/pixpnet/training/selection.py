@@ -7,7 +7,7 @@ from torch import Tensor
 
 from pixpnet.model import PixPNet
 from pixpnet.training.judging import Judgement
-from pixpnet.training.run import LogLine
+from pixpnet.training.log import LogLine
 
 
 def is_best(judgement: Judgement, lines: Sequence[LogLine]) -> bool:

@@ -9,6 +9,7 @@ from pixpnet.data import DataSet
 from pixpnet.data.scan import Progress
 from pixpnet.training.finishing import Metrics, finish
 from pixpnet.training.fitting import Fitting
+from pixpnet.training.given import NOTHING, Given, naming, refuse_other_objects
 from pixpnet.training.preparing import prepare, verify_fields_of
 from pixpnet.training.run import Run, RunError
 from pixpnet.training.run_data import open_data_to_resume, open_run_data
@@ -22,6 +23,7 @@ def train(
     watcher: Watcher | None = None,
     progress: Progress | None = None,
     trust_code: bool = False,
+    given: Given = NOTHING,
 ) -> Metrics | None:
     """Trains a network and judges it, with everything on record in a run folder.
 
@@ -33,6 +35,7 @@ def train(
         trust_code: a backbone that is a person's own code (``module.path:callable``) is imported and called even though
             a file names it (`RunConfig.read_from`). A configuration that the caller made names what the caller wants,
             and needs no permission.
+        given: objects that the run is made with.
 
     Returns:
         the figures of the model that was kept (`settings.KEPT_EPOCH`); None in processes that work for
@@ -48,22 +51,29 @@ def train(
     _refuse_code(config, trust_code)
     if leads():
         Run.refuse_if_used(out)  # before any work is done
-    return train_on(open_run_data(config, progress), config, out, watcher)
+    config = naming(config, given)
+    return train_on(open_run_data(config, progress, given.dataset), config, out, watcher, given)
 
 
-def train_on(data: DataSet, config: RunConfig, out: Path, watcher: Watcher | None = None) -> Metrics | None:
+def train_on(
+    data: DataSet, config: RunConfig, out: Path, watcher: Watcher | None = None, given: Given = NOTHING
+) -> Metrics | None:
     """Like `train`, on a data set that is open already: one that was put together otherwise, or split into folds."""
-    fitting = prepare(config, data, out, watcher or Nobody())
+    fitting = prepare(config, data, Run(out, given.backbone, given.dataset), watcher or Nobody())
     if leads():
         verify_fields_of(fitting, config)
-    trainer = make_trainer(config.trainer, out, fitting)
+    trainer = make_trainer(config.trainer, out, fitting, given.callbacks, given.loggers)
     if leads():
-        Run.create(out, config, data.listed)
+        Run.create(out, config, data.listed, given.backbone)
     return _carry_out(fitting, trainer, config, data)
 
 
 def resume(
-    out: Path, watcher: Watcher | None = None, progress: Progress | None = None, trust_code: bool = False
+    out: Path,
+    watcher: Watcher | None = None,
+    progress: Progress | None = None,
+    trust_code: bool = False,
+    given: Given = NOTHING,
 ) -> Metrics | None:
     """Goes on with a run that was interrupted, from the end of its last whole epoch.
 
@@ -75,20 +85,23 @@ def resume(
         progress: told how many images have been looked at while the data set is opened.
         trust_code: the backbone may be a person's own (``module.path:callable``), which is imported and called. Only
             say so for runs that you trust.
+        given: the objects that the run was made with. A network may have any weights: the run has kept those that it
+            began with. Images are known by their pixels, and refused if they are others.
 
     Raises:
-        RunError: if the run is finished or damaged, or needs code that was not allowed.
+        RunError: if the run is finished or damaged, or needs code that was not allowed or an object that was not given.
         ManifestError: if a file in the folder is not the run's.
     """
-    run = Run(out)
+    run = Run(out, given.backbone, given.dataset)
     config = run.config
     _refuse_code(config, trust_code)
     run.check_for_resuming()
     if run.finished:
         raise RunError(f"{out} is finished: pixpnet evaluate {out}, or train anew with another --out")
+    refuse_other_objects(config, given, out)
     data = open_data_to_resume(run, progress)
-    fitting = prepare(config, data, out, watcher or Nobody())
-    trainer = make_trainer(config.trainer, out, fitting)
+    fitting = prepare(config, data, run, watcher or Nobody())
+    trainer = make_trainer(config.trainer, out, fitting, given.callbacks, given.loggers)
     if leads() and not run.checkpoint.exists():
         run.write_images(data.listed)  # nothing was learnt yet
     return _carry_out(fitting, trainer, config, data)

@@ -5,15 +5,17 @@ import os
 import signal
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import pytorch_lightning as pl
 import torch
 from lightning_fabric.utilities.exceptions import MisconfigurationException
 from lightning_fabric.utilities.rank_zero import rank_zero_only
+from pytorch_lightning.callbacks import Callback, ProgressBar
 from pytorch_lightning.loggers import Logger, TensorBoardLogger
 
 from pixpnet import zoo
@@ -37,8 +39,22 @@ _CHATTER = (
 )
 
 
-def make_trainer(options: TrainerOptions, out: Path, fitting: Fitting) -> pl.Trainer:
+Callbacks: TypeAlias = Sequence[Callback]
+Loggers: TypeAlias = Sequence[Logger]
+
+
+def make_trainer(
+    options: TrainerOptions, out: Path, fitting: Fitting, callbacks: Callbacks = (), loggers: Loggers = ()
+) -> pl.Trainer:
     """Lightning's trainer for a run.
+
+    Args:
+        options: on what it runs.
+        out: the run's folder.
+        fitting: what is trained.
+        callbacks: of the caller's, called as Lightning does; they find the figures of an epoch, by the names of the
+            columns of `log.csv`, in `trainer.callback_metrics`.
+        loggers: of the caller's, beside the run's own.
 
     Raises:
         RunError: if this machine cannot do what the options ask for.
@@ -56,7 +72,7 @@ def make_trainer(options: TrainerOptions, out: Path, fitting: Fitting) -> pl.Tra
         )
     if isinstance(devices, int) and devices > 0:
         refuse_other_count(devices * options.num_nodes)
-    logger: list[Logger] = []
+    logger: list[Logger] = [*loggers]
     if find_spec("tensorboard") is not None:
         logger.append(TensorBoardLogger(out, name="", version="tensorboard"))
     try:
@@ -68,12 +84,12 @@ def make_trainer(options: TrainerOptions, out: Path, fitting: Fitting) -> pl.Tra
                 strategy=strategy,
                 precision=options.precision,
                 max_epochs=len(fitting.plan),
-                callbacks=[LastEpoch(fitting.run)],
+                callbacks=[*callbacks, LastEpoch(fitting.run)],
                 logger=logger,
                 limit_val_batches=0,
                 num_sanity_val_steps=0,
                 use_distributed_sampler=False,
-                enable_progress_bar=False,
+                enable_progress_bar=any(isinstance(callback, ProgressBar) for callback in callbacks),
                 enable_model_summary=False,
                 default_root_dir=out,
             )
@@ -82,6 +98,34 @@ def make_trainer(options: TrainerOptions, out: Path, fitting: Fitting) -> pl.Tra
             f"this machine cannot do --device {options.device} --num-devices {options.num_devices} "
             f"--precision {options.precision}: {error}"
         ) from error
+
+
+def callbacks_in(given: object) -> Callbacks:
+    """Callbacks that a caller gave, one or several.
+
+    Raises:
+        TypeError: if one of them is none of Lightning's.
+    """
+    callbacks = (given,) if isinstance(given, Callback) else given
+    found: Callbacks = _all_of(callbacks, Callback, "callbacks", "pytorch_lightning.Callback")
+    return found
+
+
+def loggers_in(given: object) -> Loggers:
+    """Like `callbacks_in`, for loggers."""
+    loggers = (given,) if isinstance(given, Logger) else given
+    found: Loggers = _all_of(loggers, Logger, "loggers", "pytorch_lightning.loggers.Logger")
+    return found
+
+
+def _all_of(given: object, kind: Any, name: str, called: str) -> Any:
+    if not isinstance(given, Iterable) or isinstance(given, (str, bytes)):
+        raise TypeError(f"{name} is a list of {called}, got {type(given).__name__}")
+    items = tuple(given)
+    for number, item in enumerate(items, start=1):
+        if not isinstance(item, kind):
+            raise TypeError(f"{name}: number {number} of {len(items)} is no {called}, but {type(item).__name__}")
+    return items
 
 
 def _has_accelerator() -> bool:

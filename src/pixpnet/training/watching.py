@@ -3,7 +3,7 @@
 from typing import Protocol, runtime_checkable
 
 from pixpnet.fields.probe import Verification
-from pixpnet.training.run import LogLine
+from pixpnet.training.log import LogLine
 from pixpnet.training.workload import Workload
 
 

@@ -57,7 +57,7 @@ class ReportPage:
 
 
 def report(
-    run: Path | str,
+    run: Run | Path | str,
     *,
     images: Sequence[Path] = (),
     split: Literal["val", "test"] = "val",
@@ -91,7 +91,7 @@ def report(
     Example:
         >>> report("runs/birds").write("birds.html")  # doctest: +SKIP
     """
-    found, told = Run(Path(run)), watching or _nobody
+    found, told = Run.of(run), watching or _nobody
     metrics = from_plain(Metrics, found.read_metrics(), str(found.path / "metrics.json"))
     model = found.model(trust_code).to(device)
     converted = conversion_note(found)

@@ -47,17 +47,21 @@ class Group:
         return self.tables[0].settings.mappings
 
 
-def compare(runs: Sequence[Path]) -> tuple[Group, ...]:
+def compare(runs: Sequence[Path | str]) -> tuple[Group, ...]:
     """Reads the tables of runs and puts together what belongs together.
 
     Args:
         runs: folders of measured runs, or folders that `measure` wrote to.
 
     Raises:
+        TypeError: if it is one run and no list.
         ValueError: if one was not measured, or its model is not the one that was, or a run is named twice.
     """
-    tables = [read_table(path) for path in runs]
-    for path, table in zip(runs, tables, strict=True):
+    if isinstance(runs, (str, Path)):
+        raise TypeError(f"compare takes a list of runs: [{str(runs)!r}, ...]")
+    folders = [Path(run) for run in runs]
+    tables = [read_table(path) for path in folders]
+    for path, table in zip(folders, tables, strict=True):
         if not (path / MODEL_FILE).exists():
             continue
         Run(path).check()

@@ -90,7 +90,7 @@ class _Parts:
 
 
 def measure(
-    run: Path | str,
+    run: Run | Path | str,
     settings: Settings = Settings(),  # noqa: B008  frozen
     *,
     out: Path | None = None,
@@ -114,9 +114,11 @@ def measure(
         ValueError: if the run is not finished, its data set has other classes, or results are damaged.
         DataError: if the data set is not at hand, or has no such split.
     """
-    found, watching = Run(Path(run)), watching or _nobody
+    found, watching = Run.of(run), watching or _nobody
     if not found.finished:
-        raise ValueError(f"{run} is not finished, so its model is not fixed: pixpnet train --resume {run}")
+        raise ValueError(
+            f"{found.path} is not finished, so its model is not fixed: pixpnet train --resume {found.path}"
+        )
     model = found.model(trust_code).to(device)
     data = found.data(partial(watching, "looking at the images"), moved_to)
     entries = _entries(found, data, settings)

@@ -61,6 +61,7 @@ bench: $(STAMP)  ## speed, as ratios measured side by side in one run
 	$(BIN)/python benchmarks/members.py
 	$(BIN)/python benchmarks/mapping.py
 	$(BIN)/python benchmarks/explaining.py
+	$(BIN)/python benchmarks/predicting.py
 	$(BIN)/python benchmarks/relevance.py
 	$(BIN)/python benchmarks/ordering.py
 	$(BIN)/python benchmarks/loading.py || test $$? -eq 2  # 2: the pictures it needs are not here, which it says

@@ -1,6 +1,10 @@
 """The public names, and torchvision beside a CPU-only torch."""
 
 import ast
+import json
+import os
+import re
+import shutil
 import subprocess
 import sys
 from importlib.metadata import version
@@ -77,34 +81,70 @@ def test_the_version_is_that_of_the_package() -> None:
     assert pixpnet.__version__ == version("pixpnet")
 
 
-def test_a_users_script_is_typed_without_any(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(
-        "from pathlib import Path\n"
-        "import pixpnet as px\n"
-        "model = px.create_model('pixpnet', backbone='resnet18', at='layer3', num_classes=12)\n"
-        "predictor = px.Predictor(model)\n"
-        "one = predictor.predict('jay.jpg')\n"
-        "many = predictor.explain(['jay.jpg', Path('wren.jpg')])\n"
-        "reveal_type(model)\nreveal_type(one.class_name)\nreveal_type(many)\n"
-        "reveal_type(px.receptive_fields('vgg16', (3, 224, 224))['maxpool4'].mean_fraction)\n"
-        "reveal_type(px.explain(model, 'jay.jpg').predicted.terms[0].region)\n"
-        "reveal_type(px.__version__)\n"
-        "px.recptive_fields\n"
+# What a user types, and what a checker should take it for.
+SCRIPT = {
+    "px.create_model('pixpnet', backbone='resnet18', at='layer3', num_classes=12)": "PixPNet",
+    "px.PixPNet.load('runs/mine')": "PixPNet",
+    "px.Predictor('runs/mine').predict('jay.jpg').class_name": "str",
+    "px.Predictor('runs/mine').predict(['jay.jpg'])": "list[PredictedClass]",
+    "px.Predictor('runs/mine').explain(['jay.jpg', Path('wren.jpg')])": "list[Explanation]",
+    "px.receptive_fields('vgg16', (3, 224, 224))['maxpool4'].mean_fraction": "float",
+    "px.explain(px.PixPNet.load('runs/mine'), b'bytes').predicted.terms[0].region": "tuple[Box, ...]",
+    "px.train(px.RunConfig.of('pixpnet', 'laptop'), 'out', dataset=images, backbone=network)": "Metrics | None",
+    "px.Run('runs/mine', dataset=images).data().class_names": "tuple[str, ...]",
+    "px.heatmaps(px.PixPNet.load('runs/mine'), image, [0]).maps": "Tensor",
+    "px.verify_fields(network, (3, 32, 32)).layers": "int",
+    "px.compare(['runs/seed-0', 'runs/seed-1'])": "tuple[Group, ...]",
+    "px.Preprocessing()(Image.new('RGB', (9, 9)))": "Tensor",
+    "px.__version__": "str",
+}
+
+
+@pytest.fixture(scope="module")
+def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A user's file, with one name that is spelt wrong."""
+    path = tmp_path_factory.mktemp("user") / "script.py"
+    head = (
+        "from pathlib import Path\nfrom PIL import Image\nimport torch\nfrom torch import nn\n"
+        "from torch.utils.data import TensorDataset\nimport pixpnet as px\n"
+        "network = nn.Sequential(nn.Conv2d(3, 4, 3))\nimage = torch.zeros(1, 3, 32, 32)\n"
+        "images = TensorDataset(image, torch.zeros(1))\n"
     )
+    path.write_text(head + "".join(f"reveal_type({line})\n" for line in SCRIPT) + "px.recptive_fields\n")
+    return path
+
+
+def test_mypy_sees_the_types_of_a_users_script(script: Path) -> None:
     # With the configuration, and so the cache, of `make check`: the package was looked at there.
     command = [sys.executable, "-m", "mypy", str(script)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[1])
     revealed = [
         line.split("Revealed type is ")[1].strip('"') for line in done.stdout.splitlines() if "Revealed" in line
     ]
-    assert revealed == [
-        "pixpnet.model.network.PixPNet",
-        "str",
-        "list[pixpnet.explanation.record.Explanation]",
-        "float",
-        "tuple[tuple[int, int, int, int, fallback=pixpnet.box.Box], ...]",
-        "str",
-    ], done.stdout
+    assert [_short(kind) for kind in revealed] == list(SCRIPT.values()), done.stdout
     assert '"recptive_fields"' in done.stdout
     assert done.stdout.count("error:") == 1, done.stdout
+
+
+def test_pyright_sees_the_same_types(script: Path) -> None:
+    if shutil.which("node") is None:
+        pytest.skip("pyright runs on Node.js, which is not here (and would have to be downloaded)")
+    pyright = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson", str(script)]
+    # Where the package is, also where it is not installed but on the path.
+    home = str(Path(pixpnet.__file__).parents[1])
+    done = subprocess.run(
+        pyright, capture_output=True, text=True, cwd=script.parent, env={**os.environ, "PYTHONPATH": home}
+    )
+    if not done.stdout.startswith("{"):
+        pytest.skip(f"pyright does not start here: {(done.stderr or done.stdout).strip()[-200:]}")
+    told = json.loads(done.stdout)["generalDiagnostics"]
+    revealed = [entry["message"].rsplit(' is "', 1)[1][:-1] for entry in told if entry["severity"] == "information"]
+    assert revealed == list(SCRIPT.values())
+    (error,) = [entry["message"] for entry in told if entry["severity"] == "error"]
+    assert '"recptive_fields" is not a known attribute' in error
+
+
+def _short(kind: str) -> str:
+    """A type as mypy names it, without modules."""
+    kind = re.sub(r"tuple\[int, int, int, int, fallback=pixpnet\.box\.Box\]", "Box", kind)
+    return re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", kind)

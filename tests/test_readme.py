@@ -2,10 +2,13 @@
 
 import ast
 import re
-from itertools import pairwise
 from pathlib import Path
 
+import pytest
+import yaml
+
 import pixpnet as px
+from pixpnet.cli import main
 from pixpnet.metrics.auditing.localization import THRESHOLD
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
@@ -32,10 +35,17 @@ def test_the_configuration_of_the_readme_can_be_made() -> None:
     assert (config.size, config.window, config.window_stride, config.window_from) == (384, 72, 40, "layer1")
 
 
-def test_what_the_readme_recommends_sees_parts_by_the_audits_own_measure() -> None:
-    (line,) = [line for line in README.splitlines() if line.startswith("pixpnet train --preset frozen")]
-    words = dict(pairwise(line.split()))
-    size, window = int(words["--size"]), int(words["--window"])
+def test_what_the_readme_recommends_sees_parts_by_the_audits_own_measure(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [line.partition("#")[0].split() for line in README.splitlines()]
+    (words,) = [line for line in lines if line[:2] == ["pixpnet", "train"] and "--data" in line]
+    with pytest.raises(SystemExit):
+        main([*words[1:], "--print-config"])
+    config = yaml.safe_load(capsys.readouterr().out)
+    assert (config["backbone"], config["at"], config["window_from"]) == ("resnet18", "layer4", "layer1")
     # The largest field of a cell, by hand: its window and the margin that resnet18 up to layer1 sees beside it (each
     # cell of layer1 sees 43 pixels and stands for 4).
-    assert ((window + 43 - 4) / size) ** 2 < THRESHOLD
+    largest = ((config["window"] + 43 - 4) / config["size"]) ** 2
+    assert largest <= 0.09
+    assert largest < THRESHOLD
+    # And step 4 of the tutorial has no other options.
+    assert "`pixpnet train --data folder:photos --weights imagenet --out runs/photos`" in README

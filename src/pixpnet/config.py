@@ -142,12 +142,16 @@ class RunConfig:
 
     @classmethod
     def of(cls, member: str = DEFAULT, preset: str = "paper", **options: Any) -> "RunConfig":
-        """A run of a member with one of its presets.
+        """A run of a member with one of its presets; a preset may choose the backbone too, where no option does.
 
         >>> RunConfig.of("protopnet", "laptop", data="folder:photos").settings.optimization.epochs
         12
+        >>> RunConfig.of(preset="photos", data="folder:photos", weights="imagenet").backbone
+        'resnet18'
         """
-        return cls(member=member, settings=member_named(member).preset(preset), **options)
+        chosen = member_named(member)
+        settings = chosen.preset(preset)
+        return cls(member=member, settings=settings, **{**chosen.backbones.get(preset, {}), **options})
 
     def with_settings(self, **changes: Any) -> "RunConfig":
         """The same run with other settings of its member.

@@ -78,6 +78,8 @@ class Member:
         conversions: what a trained network can be turned into without training, by names.
         ready: gets a new network ready for training, from (network, configuration): says which layer loss terms read,
             say; raises ValueError where the member cannot be trained with this backbone.
+        backbones: what some presets choose beside the member's own settings, by their names: backbone, cut, size and
+            windows, as fields of `RunConfig`. Presets that are not listed leave them to the run.
     """
 
     name: str
@@ -92,6 +94,7 @@ class Member:
     extras: "Callable[[PixPNet, Any], Mapping[str, nn.Module]]"
     conversions: "Mapping[str, Conversion]" = field(default_factory=dict)
     ready: "Callable[[PixPNet, Any], None]" = lambda model, settings: None
+    backbones: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def preset(self, name: str) -> MemberSettings:
         """A configuration by its name.

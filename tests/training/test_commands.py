@@ -130,12 +130,18 @@ def test_train_wants_to_know_where(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "member", "preset"),
     [
-        # Where nothing is named, the weights decide, wherever they stand.
+        # Where nothing is named, data, backbone and weights decide, wherever they stand.
         ([], "pixpnet", "scratch"),
         (["--weights", "none", "--seed", "1"], "pixpnet", "scratch"),
         (["--weights=none"], "pixpnet", "scratch"),
-        (["--seed", "1", "--weights=imagenet"], "pixpnet", "laptop"),
-        (["--weights", "a.pth", "--seed", "1"], "pixpnet", "laptop"),
+        (["--seed", "1", "--weights=imagenet"], "pixpnet", "photos"),
+        (["--weights", "a.pth", "--seed", "1"], "pixpnet", "photos"),
+        (["--data", "folder:photos"], "pixpnet", "photos"),
+        (["--weights", "a.pth", "--data=cub:birds"], "pixpnet", "photos"),
+        (["--weights", "a.pth", "--backbone=vgg16", "--at", "maxpool4"], "pixpnet", "laptop"),
+        (["--weights", "a.pth", "--at=layer3"], "pixpnet", "laptop"),
+        (["--data", "folder:photos", "--backbone", "small-45"], "pixpnet", "scratch"),
+        (["--member=protopnet", "--data", "folder:photos"], "protopnet", "scratch"),
         (["--member=protopnet", "--weights", "imagenet"], "protopnet", "laptop"),
         (["--seed=7", "--member", "protopnet"], "protopnet", "scratch"),
         # What is named counts, in either spelling and anywhere.
@@ -148,6 +154,37 @@ def test_member_and_preset_decide_what_an_option_is(
 ) -> None:
     config = configured(capsys, *words)
     assert (config.member, config.settings) == (member, member_named(member).presets[preset])
+
+
+def test_photographs_get_windows_of_less_than_a_tenth_of_the_image_and_any_part_of_that_can_be_changed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["--data", "folder:photos", "--weights", "imagenet"]
+    config = configured(capsys, *words)
+    assert config == RunConfig.of("pixpnet", "photos", data="folder:photos", weights="imagenet")
+    assert (config.backbone, config.at, config.size) == ("resnet18", "layer4", 384)
+    # 72 pixels are 18 cells of layer1, 4 pixels apart, which see 43 pixels each: 43 + 17 * 4 = 111 = 72 + 39.
+    windows = config.windows(384)
+    assert windows is not None
+    assert ((windows.size + 39) / 384) ** 2 < 0.09
+    assert config.settings.architecture.pooling == "distinct"
+    assert config.optimization.frozen == "all"
+    assert configured(capsys, *words, "--window-stride", "56", "--size", "512") == replace(
+        config, window_stride=56.0, size=512
+    )
+    shown = helped(capsys, *words)
+    assert "its cells see N x N pixels (default: resnet18)" in shown
+    assert "and sees that window and nothing else (default: 72.0)" in shown
+    assert "(used here: photos)" in shown
+
+
+@pytest.mark.parametrize("member", MEMBERS)
+def test_what_a_preset_chooses_beside_its_members_settings_are_fields_of_a_run(member: str) -> None:
+    for preset, chosen in member_named(member).backbones.items():
+        config = RunConfig.of(member, preset)
+        assert {name: getattr(config, name) for name in chosen} == chosen
+        assert config.settings == member_named(member).presets[preset]
+        assert RunConfig.of(member, preset, backbone="vgg16").backbone == "vgg16"
 
 
 @pytest.mark.parametrize(
@@ -215,7 +252,8 @@ def helped(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 def test_help_shows_the_values_that_will_be_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     epochs = "stages of the head alone come on top (default: {})"
     assert epochs.format(11) in helped(capsys)
-    assert epochs.format(12) in helped(capsys, "--weights", "imagenet")
+    assert epochs.format(12) in helped(capsys, "--weights", "imagenet", "--backbone", "resnet18")
+    assert epochs.format(16) in helped(capsys, "--weights", "imagenet")
     assert epochs.format(16) in helped(capsys, "--preset=frozen")
     published = helped(capsys, "--member", "protopnet", "--preset", "paper")
     assert epochs.format(50) in published

@@ -26,8 +26,8 @@ USAGE = (
 
 EXAMPLES = """examples:
   pixpnet train --out runs/birds                      drawn birds, the small backbone, on this machine
-  pixpnet train --data folder:photos --preset frozen --backbone resnet18 --at layer4 --weights imagenet --size 384 \\
-                --window 72 --window-stride 40 --window-from layer1 --out runs/photos
+  pixpnet train --data folder:photos --weights imagenet --out runs/photos
+                                                      own photographs: cells that see 7.7 % of them, minutes
   pixpnet train --data cub:CUB_200_2011 --backbone vgg16 --at maxpool4 --weights imagenet \\
                 --preset paper --num-devices 4 --precision bf16-mixed --out runs/paper
   pixpnet train --member protopnet --help             another network of the family, and its options

@@ -33,8 +33,15 @@ from pixpnet.settings import MemberSettings
 _OWN = ("out", "resume", "trust_code")
 # Options that decide about others; each has a value.
 _FIRST = ("--member", "--preset", "--recipe", "--config", "--resume")
-# The presets that suit random weights, and weights that were learnt.
-_RANDOM, _LEARNT = "scratch", "laptop"
+# The presets that suit random weights, photographs where no backbone is named, and a named backbone with weights.
+_RANDOM, _PHOTOS, _LEARNT = "scratch", "photos", "laptop"
+_USES = {
+    _RANDOM: "for drawn birds and random weights",
+    _PHOTOS: "for photographs where no --backbone or --at is named (a ResNet-18 that stays as it is, on windows)",
+    _LEARNT: "for a backbone with weights that is named",
+}
+# What the data are, and the weights, where the command does not say.
+_DATA, _WEIGHTS = "birds", "none"
 
 
 @dataclass(frozen=True)
@@ -85,11 +92,7 @@ def prepare(words: Sequence[str]) -> Prepared:
     ]
     member = _member_of(first, files)
     try:
-        if presets:
-            preset = first[below][1]
-        else:
-            suiting = _RANDOM if _value_in(rest, "--weights", "none") == "none" else _LEARNT
-            preset = "" if files else suiting if suiting in member.presets else next(iter(member.presets))
+        preset = first[below][1] if presets else "" if files else _suiting_preset(rest, member)
         settings = member.preset(preset) if preset else member.config()
     except UnknownMember as error:
         _refuse(str(error), 2)
@@ -101,6 +104,22 @@ def prepare(words: Sequence[str]) -> Prepared:
         (*configs, *rest, *allowed, *_fitting_warm_up(rest, settings, files, quiet=bool(asks))),
         lambda parser: _add_arguments(parser, member, preset, settings, texts, configs if asks else ()),
     )
+
+
+def _suiting_preset(words: Sequence[str], member: Member) -> str:
+    """The preset of a command that names none: what the README recommends for its data and weights.
+
+    >>> pixpnet = member_named("pixpnet")
+    >>> _suiting_preset([], pixpnet), _suiting_preset(["--data", "folder:photos"], pixpnet)
+    ('scratch', 'photos')
+    >>> _suiting_preset(["--weights", "imagenet", "--backbone", "vgg16", "--at", "maxpool4"], pixpnet)
+    'laptop'
+    """
+    random = _value_in(words, "--weights", _WEIGHTS) == _WEIGHTS
+    named = any(word.partition("=")[0] in ("--backbone", "--at") for word in words)
+    photos = not named and not (random and _value_in(words, "--data", _DATA) == _DATA)
+    suiting = (_PHOTOS if photos else _RANDOM if random else _LEARNT), (_RANDOM if random else _LEARNT)
+    return next((preset for preset in suiting if preset in member.presets), next(iter(member.presets)))
 
 
 def _add_arguments(
@@ -137,7 +156,7 @@ def _add_arguments(
         default=SUPPRESS,
         metavar="NAME",
         help=f"the settings to begin with, which all other options change: {', '.join(member.presets)}. By default "
-        f"{_RANDOM} for random weights and {_LEARNT} for a backbone with weights"
+        + ", ".join(f"{name} {use}" for name, use in _USES.items() if name in member.presets)
         + (f" (used here: {preset})" if preset else ""),
     )
 
@@ -159,6 +178,7 @@ def _add_arguments(
     )
     parser.add_class_arguments(RunConfig, skip={"member", "settings", "read_from"})
     parser.add_class_arguments(member.config)
+    parser.set_defaults(dict(member.backbones.get(preset, {})))
     parser.set_defaults(_flat(to_plain(settings)))
     spell(parser)
     if shown:

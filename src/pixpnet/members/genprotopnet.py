@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pixpnet.family import Member
 from pixpnet.members.classwise import groups_without_head_decay, presets_with_head, pretraining_extras
 from pixpnet.members.squared import (
+    HeadLosses,
     LearningHeadArchitecture,
     LearningHeadConfig,
     learning_head_parts,
@@ -38,9 +39,11 @@ class GenProtoPNetConfig(LearningHeadConfig):
 
     Attributes:
         architecture: what stands behind the backbone
+        losses: what is added to the cross-entropy
     """
 
     architecture: GenProtoPNetArchitecture = field(default_factory=GenProtoPNetArchitecture)
+    losses: HeadLosses = field(default_factory=HeadLosses)
 
 
 PRESETS: Mapping[str, GenProtoPNetConfig] = presets_with_head(

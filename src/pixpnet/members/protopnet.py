@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pixpnet.family import Member
 from pixpnet.members.classwise import groups_without_head_decay, presets_with_head, pretraining_extras
 from pixpnet.members.squared import (
+    HeadLosses,
     LearningHeadArchitecture,
     LearningHeadConfig,
     learning_head_parts,
@@ -31,9 +32,11 @@ class ProtoPNetConfig(LearningHeadConfig):
 
     Attributes:
         architecture: what stands behind the backbone
+        losses: what is added to the cross-entropy
     """
 
     architecture: ProtoPNetArchitecture = field(default_factory=ProtoPNetArchitecture)
+    losses: HeadLosses = field(default_factory=HeadLosses)
 
 
 PRESETS: Mapping[str, ProtoPNetConfig] = presets_with_head(ProtoPNetConfig(), ProtoPNetArchitecture(cells="normalized"))

@@ -80,15 +80,15 @@ def forward(model: PixPNet, sample: Sample) -> float:
 
 def ratio(model: PixPNet, samples: list[Sample]) -> float:
     """Median cost of an explanation, as a multiple of a forward pass on the same image."""
-    found = []
+    result = []
     for number, sample in enumerate(samples):
         # The order turns, so that nobody always comes second.
         if number % 2:
             whole, base = timed(lambda sample=sample: explain(model, sample)), forward(model, sample)
         else:
             base, whole = forward(model, sample), timed(lambda sample=sample: explain(model, sample))
-        found.append(whole / base)
-    return statistics.median(found)
+        result.append(whole / base)
+    return statistics.median(result)
 
 
 def main() -> int:
@@ -116,7 +116,7 @@ def main() -> int:
             if arguments.prove:
                 known: Explanation = explain(model, samples[0])
                 passes = timed(lambda model=model, known=known, s=samples[0]: prove(model, s, known)) / base
-                line += f"   proof of {sum(len(each.terms) for each in known.classes)} terms: {passes:.0f}"
+                line += f"   proof of {sum(len(explained.terms) for explained in known.classes)} terms: {passes:.0f}"
             print(line, flush=True)
     print(f"wanted: at most {LIMIT}, reached: {worst:.3f}")
     return 0 if worst <= LIMIT else 1

@@ -83,10 +83,10 @@ def main() -> int:
     print(f"  {'':22s}" + "".join(f"{mapping:>12s}" for mapping in COMPARED) + f"{'wanted':>12s}")
     held = True
     for (name, layer), limit in LIMITS.items():
-        found = costs(name, layer, arguments.rounds)
-        shares = "".join(f"{found[mapping]:12.1%}" for mapping in COMPARED)
+        result = costs(name, layer, arguments.rounds)
+        shares = "".join(f"{result[mapping]:12.1%}" for mapping in COMPARED)
         print(f"  {name + ' @ ' + layer:22s}{shares}{limit:12.0%}", flush=True)
-        held &= found["field"] <= limit
+        held &= result["field"] <= limit
     print("extra memory of 2000 prototypes, resnet18 @ layer3")
     for mapping in COMPARED:
         # A fresh process for each: the peak of a process never falls.

@@ -71,7 +71,7 @@ class Learning:
         """The same, and the map of the layer that loss terms read."""
         return self.model.backbone.maps_and_watched(images)
 
-    def replace_prototypes(self, how: Replacement) -> Mapping[str, float]:
+    def replace_prototypes(self, replacement: Replacement) -> Mapping[str, float]:
         """Is no part of a step."""
         raise NotImplementedError
 
@@ -148,13 +148,13 @@ def main() -> int:
     steps: dict[str, Callable[[], object]] = {"linear": linear_step(batch, classes, size)}
     members = [member_named(name) for name in arguments.members]
     steps |= {member.name: member_step(member, batch, classes, size) for member in members}
-    found = ratios(steps, arguments.rounds)
+    result = ratios(steps, arguments.rounds)
     print(f"resnet18 @ layer3, {size} px, batch {arguments.batch}, {classes} classes        step   explain")
     worst = [0.0, 0.0]
     for member in members:
         whole = explanations(member, classes, size, arguments.rounds)
-        worst = [max(worst[0], found[member.name]), max(worst[1], whole)]
-        print(f"  {member.title:40s} {found[member.name]:18.3f} {whole:9.3f}", flush=True)
+        worst = [max(worst[0], result[member.name]), max(worst[1], whole)]
+        print(f"  {member.title:40s} {result[member.name]:18.3f} {whole:9.3f}", flush=True)
     print(f"wanted: at most {STEP_LIMIT} and {EXPLAIN_LIMIT}, reached: {worst[0]:.3f} and {worst[1]:.3f}")
     return 0 if worst[0] <= STEP_LIMIT and worst[1] <= EXPLAIN_LIMIT else 1
 

@@ -80,11 +80,11 @@ def incremental_step(
         part = order[first : first + count]
         walk = incremental_distance_maps(model, prepared, before.reshape(image.shape), image, part, PROTOTYPE)
         preparing = seconds(lambda: next(walk))  # noqa: B023
-        found: list[torch.Tensor] = []
-        stepping = seconds(lambda: found.extend(walk))  # noqa: B023
+        result: list[torch.Tensor] = []
+        stepping = seconds(lambda: result.extend(walk))  # noqa: B023
         taken.append(stepping / count + preparing / len(order))
         (expected,) = full_distance_maps(model, start, image, order, PROTOTYPE, torch.tensor([first + count]))
-        is_, should = (similarity(maps.double()) for maps in (found[-1][-1:], expected))
+        is_, should = (similarity(maps.double()) for maps in (result[-1][-1:], expected))
         largest = max(largest, float(((is_ - should) / should).abs().max()))
     return sum(taken) / len(taken), largest
 

@@ -87,7 +87,7 @@ def table(name: str, at: str, rounds: int) -> dict[str, float]:
         with torch.no_grad():
             model(image[None])
 
-    found = ratios(
+    result = ratios(
         {
             "forward pass": forward,
             "PRP, 1 prototype": lambda: prp(one),
@@ -97,9 +97,9 @@ def table(name: str, at: str, rounds: int) -> dict[str, float]:
         },
         rounds,
     )
-    for contestant, ratio in found.items():
+    for contestant, ratio in result.items():
         print(f"  {name} @ {at}: {contestant:28s} {ratio:6.2f}", flush=True)
-    return found
+    return result
 
 
 def main() -> int:
@@ -109,8 +109,8 @@ def main() -> int:
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     print("relevance / a forward pass on the same image")
-    found = {cut: table(*cut, arguments.rounds) for cut in CUTS}
-    reached = {name: found["vgg16", "maxpool5"][name] for name in LIMITS}
+    result = {cut: table(*cut, arguments.rounds) for cut in CUTS}
+    reached = {name: result["vgg16", "maxpool5"][name] for name in LIMITS}
     for name, limit in LIMITS.items():
         print(f"wanted on vgg16 @ maxpool5: {name} at most {limit}, reached: {reached[name]:.2f}")
     return 0 if all(reached[name] <= limit for name, limit in LIMITS.items()) else 1

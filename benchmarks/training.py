@@ -45,10 +45,10 @@ def backbone(size: int) -> Backbone:
     return Backbone(zoo.build("resnet18"), "layer3", (size, size))
 
 
-def prototypes(classes: int, size: int, how: Architecture) -> PixPNet:
+def prototypes(classes: int, size: int, architecture: Architecture) -> PixPNet:
     """Ten prototypes for each class."""
     names = [str(label) for label in range(classes)]
-    return PixPNet(backbone(size), how, names, Preprocessing().scaled_to(size))
+    return PixPNet(backbone(size), architecture, names, Preprocessing().scaled_to(size))
 
 
 def stepper(model: nn.Module, batch: int, size: int, classes: int) -> Callable[[], None]:
@@ -81,7 +81,7 @@ def _batch(number: int, batch: int, size: int, labels: Iterator[int]) -> Batch:
     return Batch(
         images=torch.randn(batch, 3, size, size),
         labels=torch.tensor([next(labels) for _ in range(batch)]),
-        ids=tuple(f"{number}-{place}" for place in range(batch)),
+        ids=tuple(f"{number}-{index}" for index in range(batch)),
         keypoints=torch.zeros(batch, 0, 2),
         visible=torch.zeros(batch, 0, dtype=torch.bool),
         to_source=torch.eye(3, dtype=torch.float64).expand(batch, 3, 3),
@@ -93,7 +93,7 @@ def _batch(number: int, batch: int, size: int, labels: Iterator[int]) -> Batch:
 
 def steps_table(size: int, batch: int, rounds: int) -> float:
     """Prints the cost of a step for 120 and for 2000 prototypes; returns that for 120 as `laptop` has them."""
-    found = ratios(
+    result = ratios(
         {
             "linear classifier": stepper(PooledLinear(backbone(size), 12), batch, size, 12),
             "120, plain cells": stepper(prototypes(12, size, PLAIN), batch, size, 12),
@@ -102,9 +102,9 @@ def steps_table(size: int, batch: int, rounds: int) -> float:
         },
         rounds,
     )
-    for name, ratio in found.items():
+    for name, ratio in result.items():
         print(f"  {size:3d} x {size:3d}, batch {batch:2d}: {name:20s} {ratio:6.3f}", flush=True)
-    return found["120 prototypes"]
+    return result["120 prototypes"]
 
 
 def replacement_table(size: int, batch: int, rounds: int, classes: int) -> float:
@@ -112,18 +112,18 @@ def replacement_table(size: int, batch: int, rounds: int, classes: int) -> float
     model = prototypes(classes, size, LAPTOP).eval()
     images = batches(6, batch, size, classes)
     entries = [
-        Entry(id_, int(label), "train") for each in images for id_, label in zip(each.ids, each.labels, strict=True)
+        Entry(id_, int(label), "train") for item in images for id_, label in zip(item.ids, item.labels, strict=True)
     ]
-    how = Replacement()
-    found = ratios(
+    replacement = Replacement()
+    result = ratios(
         {
             "evaluation": lambda: judge(model, classes, images),
-            "replacement": lambda: replace_prototypes(model, images, entries, how),
+            "replacement": lambda: replace_prototypes(model, images, entries, replacement),
         },
         rounds,
     )
-    print(f"  {len(entries)} images, {10 * classes:4d} prototypes: {found['replacement']:6.3f}", flush=True)
-    return found["replacement"]
+    print(f"  {len(entries)} images, {10 * classes:4d} prototypes: {result['replacement']:6.3f}", flush=True)
+    return result["replacement"]
 
 
 def main() -> int:

@@ -31,15 +31,15 @@ def train_linear(config: RunConfig, lr_backbone: float, lr_head: float, out: Pat
     """The comparison: same loaders, stages, schedule and optimiser; the last epoch is judged, there is no choice."""
     data = open_run_data(config)
     preprocessing = data.preprocessing if config.size is None else data.preprocessing.scaled_to(config.size)
-    how = config.optimization
+    optim = config.optimization
     backbone = build_backbone(config.backbone, config.at, config.weights, preprocessing.size, config.seed, config.edits)
     torch.manual_seed(config.seed)
     model = PooledLinear(backbone, len(data.class_names))
-    loading = Loading(how.batch_size, config.num_workers)
-    augmentation = data.augmentation if how.views is None else replace(data.augmentation, factor=how.views)
+    loading = Loading(optim.batch_size, config.num_workers)
+    augmentation = data.augmentation if optim.views is None else replace(data.augmentation, factor=optim.views)
     loader = training_loader(data, preprocessing, augmentation, loading, config.seed)
-    epochs = how.pretraining_epochs + how.epochs
-    learning = replace(how, epochs=epochs, lr_backbone=lr_backbone, lr_add_on=lr_head)
+    epochs = optim.pretraining_epochs + optim.epochs
+    learning = replace(optim, epochs=epochs, lr_backbone=lr_backbone, lr_add_on=lr_head)
     fit_pooled(model, loader, learning, config.seed, half=config.trainer.precision == "bf16-mixed")
     entries = data.val
     if config.evaluate_on_test:
@@ -81,7 +81,7 @@ def main() -> int:
     args = parser.parse_args()
     preset = member_named(args.member).preset(args.preset)
     given = {"epochs": args.epochs, "views": args.views, "batch_size": args.batch, "lr_backbone": args.lr_backbone}
-    how = replace(preset.optimization, **{name: value for name, value in given.items() if value is not None})
+    optim = replace(preset.optimization, **{name: value for name, value in given.items() if value is not None})
     args.out.mkdir(parents=True, exist_ok=True)
     rows = []
     for seed in args.seeds:
@@ -94,7 +94,7 @@ def main() -> int:
             seed=seed,
             evaluate_on_test=not args.no_test,
             member=args.member,
-            settings=replace(preset, optimization=how),
+            settings=replace(preset, optimization=optim),
             trainer=TrainerOptions(device="cpu", precision=args.precision),
         )
         row: dict[str, object] = {"cut": f"{args.backbone}@{args.at}", "size": args.size, "seed": seed}

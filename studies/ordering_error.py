@@ -70,8 +70,10 @@ def untrained(arguments: argparse.Namespace, data: DataSet) -> PixPNet:
     """A backbone with weights, and patches of random training images as prototypes."""
     size = data.preprocessing.size
     backbone = build_backbone(arguments.backbone, arguments.at, arguments.weights, size, arguments.seed)
-    how = PRESETS["laptop"].architecture
-    model = build_model(backbone, arguments.backbone, how, data.class_names, data.preprocessing, arguments.seed).eval()
+    architecture = PRESETS["laptop"].architecture
+    model = build_model(
+        backbone, arguments.backbone, architecture, data.class_names, data.preprocessing, arguments.seed
+    ).eval()
     train = PlainSamples(data.train, data.reader, model.preprocessing)
     generator = torch.Generator().manual_seed(0)
     for label in range(model.num_classes):

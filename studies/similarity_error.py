@@ -102,8 +102,8 @@ def errors(distances: Tensor, epsilon: float) -> Errors:
 def _mean_squared(
     formula: Callable[[Tensor, float], Tensor], distances: Tensor, epsilon: float, exact: list[mpmath.mpf]
 ) -> float:
-    found = formula(distances, epsilon).tolist()
-    total = mpmath.fsum((mpmath.mpf(value) - truth) ** 2 for value, truth in zip(found, exact, strict=True))
+    result = formula(distances, epsilon).tolist()
+    total = mpmath.fsum((mpmath.mpf(value) - truth) ** 2 for value, truth in zip(result, exact, strict=True))
     return float(total / len(exact))
 
 
@@ -119,13 +119,13 @@ def table(samples: int, seed: int, epsilon: float) -> str:
     for dtype in (torch.float32, torch.float64):
         rows = zip(RANGES, PAPER[dtype], PAPER_IMPROVED[dtype], strict=True)
         for (low, high), (paper_original, paper_reformulated), paper_improved in rows:
-            found = errors(draw(low, high, samples, dtype, generator), epsilon)
-            improved, further = (100 * (1 - mse / found.original) for mse in (found.reformulated, found.log1p))
+            result = errors(draw(low, high, samples, dtype, generator), epsilon)
+            improved, further = (100 * (1 - mse / result.original) for mse in (result.reformulated, result.log1p))
             lines.append(
                 f"{str(dtype).removeprefix('torch.'):7} {f'{low:g}, {high:g}':12}"
-                f" | {found.original:9.2e} {paper_original:9.2e}"
-                f" | {found.reformulated:9.2e} {paper_reformulated:9.2e}"
-                f" | {improved:7.2f} {paper_improved:7.2f} | {found.log1p:9.2e} {further:7.2f}"
+                f" | {result.original:9.2e} {paper_original:9.2e}"
+                f" | {result.reformulated:9.2e} {paper_reformulated:9.2e}"
+                f" | {improved:7.2f} {paper_improved:7.2f} | {result.log1p:9.2e} {further:7.2f}"
             )
     return "\n".join(lines)
 

@@ -162,8 +162,8 @@ def test_the_demo_runs_and_leaves_its_pictures(
     # The real one takes minutes: a tenth of the birds, a third of their size and two epochs show that it all hangs
     # together.
     real = demo.demo_config(0)
-    how = replace(real.optimization, epochs=1, pretraining_epochs=1)
-    small = replace(real, backbone="small-21", size=32, birds=240).with_settings(optimization=how)
+    optim = replace(real.optimization, epochs=1, pretraining_epochs=1)
+    small = replace(real, backbone="small-21", size=32, birds=240).with_settings(optimization=optim)
     monkeypatch.setattr(demo, "demo_config", lambda seed: small)
     assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
     out = capsys.readouterr().out

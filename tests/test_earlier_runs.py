@@ -63,12 +63,12 @@ def test_its_files_belong_together_and_its_model_answers(run: Path) -> None:
 
 def test_evaluate_finds_what_it_found_when_it_was_trained(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     metrics = json.loads((run / "metrics.json").read_text())
-    for split, found in (("test", metrics["test"]), ("val", metrics["validation"])):
+    for split, result in (("test", metrics["test"]), ("val", metrics["validation"])):
         assert main(["evaluate", str(run), "--split", split, "--json"]) == 0
         record = json.loads(capsys.readouterr().out)
         for key in ("accuracy", "confusion", "images", "class_accuracy", "interval"):
-            assert record[key] == found[key], key
-        assert record["loss"] == pytest.approx(found["loss"], rel=1e-5)
+            assert record[key] == result[key], key
+        assert record["loss"] == pytest.approx(result["loss"], rel=1e-5)
 
 
 def test_its_answers_are_explained_and_proven(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

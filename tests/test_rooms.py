@@ -38,13 +38,15 @@ _OTHER_MEANINGS: dict[str, set[str]] = {
 
 def concrete_kinds() -> set[str]:
     """The classes of parts of which there are, or may be, several."""
-    found: set[str] = set()
+    result: set[str] = set()
     waiting = list(KINDS)
     while waiting:
         kind = waiting.pop()
-        found |= {each.__name__ for each in kind.__subclasses__() if each.__module__.startswith("pixpnet.")}
+        result |= {
+            explained.__name__ for explained in kind.__subclasses__() if explained.__module__.startswith("pixpnet.")
+        }
         waiting += kind.__subclasses__()
-    return found - {LinearDecision.__name__}
+    return result - {LinearDecision.__name__}
 
 
 def names_of_parts() -> set[str]:
@@ -54,9 +56,9 @@ def names_of_parts() -> set[str]:
         member = member_named(name)
         for hint in member.architecture.__annotations__.values():
             words |= {choice for choice in getattr(hint, "__args__", ()) if isinstance(choice, str)}
-    for each in vars(parts).values():
-        if isinstance(each, type) and isinstance(getattr(each, "name", None), str):
-            words.add(each.name)
+    for item in vars(parts).values():
+        if isinstance(item, type) and isinstance(getattr(item, "name", None), str):
+            words.add(item.name)
     return words
 
 
@@ -76,9 +78,9 @@ def offences(source: str, kinds: set[str], words: set[str]) -> Iterator[tuple[in
             yield from ((line, f"match on {word!r}") for word in _words_in(node.value) & words)
         elif isinstance(node, ast.Compare):
             compared = [node.left, *node.comparators]
-            yield from ((line, f"compared with {word!r}") for each in compared for word in _words_in(each) & words)
-            if any(_is_type_of(each) for each in compared):
-                yield from ((line, f"type compared with {n}") for each in compared for n in _classes_in(each) & kinds)
+            yield from ((line, f"compared with {word!r}") for item in compared for word in _words_in(item) & words)
+            if any(_is_type_of(item) for item in compared):
+                yield from ((line, f"type compared with {n}") for item in compared for n in _classes_in(item) & kinds)
         elif isinstance(node, ast.Dict):
             keys = [key for key in node.keys if key is not None]
             yield from ((line, f"table with {word!r}") for key in keys for word in _words_in(key) & words)
@@ -121,7 +123,7 @@ def imports_parts(source: str) -> bool:
 
 def test_nobody_outside_parts_and_members_asks_what_kind_of_part_or_member_there_is() -> None:
     kinds, words = concrete_kinds(), names_of_parts()
-    found = []
+    result = []
     for path in sorted(SOURCE.rglob("*.py")):
         name = path.relative_to(SOURCE)
         if name.parts[0] in FREE:
@@ -129,8 +131,8 @@ def test_nobody_outside_parts_and_members_asks_what_kind_of_part_or_member_there
         source = path.read_text(encoding="utf-8")
         allowed = _OTHER_MEANINGS.get(str(name), set())
         asked = offences(source, kinds if imports_parts(source) else set(), words - allowed)
-        found += [f"{name}:{line}: {offence}" for line, offence in asked]
-    assert not found, "ask the part instead:\n" + "\n".join(found)
+        result += [f"{name}:{line}: {offence}" for line, offence in asked]
+    assert not result, "ask the part instead:\n" + "\n".join(result)
 
 
 def test_the_names_that_are_looked_for_are_those_of_today() -> None:

@@ -41,9 +41,9 @@ def test_a_damaged_configuration_ends_in_one_line(
     with pytest.raises(SystemExit) as end:
         main(["train", "--config", str(path), "--out", str(tmp_path / "run")])
     assert end.value.code == 1
-    said = capsys.readouterr().err
-    assert said.startswith(f"error: {path}")
-    assert said.count("\n") == 1
+    output = capsys.readouterr().err
+    assert output.startswith(f"error: {path}")
+    assert output.count("\n") == 1
     assert not (tmp_path / "run").exists()
 
 

@@ -18,11 +18,11 @@ reachable = st.sampled_from(REACHABLE)
 @settings(max_examples=20)
 def test_the_field_of_the_output_is_the_square_that_was_asked_for(field: int, width: int) -> None:
     net = SmallNet(field, width).to("meta").eval()
-    found = receptive_fields(net, (3, 96, 96))[""]
-    assert found.size == (field, field)
-    assert found.is_solid
-    assert found.stride == (8, 8)
-    assert found.shape == (net.out_channels, 12, 12) == (4 * width, 12, 12)
+    result = receptive_fields(net, (3, 96, 96))[""]
+    assert result.size == (field, field)
+    assert result.is_solid
+    assert result.stride == (8, 8)
+    assert result.shape == (net.out_channels, 12, 12) == (4 * width, 12, 12)
     assert net.field == field
 
 
@@ -31,9 +31,9 @@ def test_the_mean_field_is_that_of_a_square_clipped_at_the_border(field: int) ->
     # An odd kernel with padding on both sides keeps the centre of the first cell on pixel 0; a step is 8 pixels.
     reach = field // 2
     side = sum(min(8 * k + reach, 95) - max(8 * k - reach, 0) + 1 for k in range(12)) / 12
-    found = receptive_fields(SmallNet(field, 2).eval(), (3, 96, 96))[""]
-    assert found.mean_fraction_union == pytest.approx((side / 96) ** 2)
-    assert found.mean_fraction == found.mean_fraction_union
+    result = receptive_fields(SmallNet(field, 2).eval(), (3, 96, 96))[""]
+    assert result.mean_fraction_union == pytest.approx((side / 96) ** 2)
+    assert result.mean_fraction == result.mean_fraction_union
 
 
 @given(field=reachable)
@@ -43,15 +43,15 @@ def test_the_probe_finds_the_same_field_in_the_real_network(field: int) -> None:
     assert verification.passed, verification
 
 
-@given(field=reachable, place=st.tuples(st.integers(0, 11), st.integers(0, 11)), seed=st.integers(0, 2**16))
+@given(field=reachable, cell=st.tuples(st.integers(0, 11), st.integers(0, 11)), seed=st.integers(0, 2**16))
 @settings(max_examples=12)
-def test_pixels_outside_a_cells_field_never_change_that_cell(field: int, place: tuple[int, int], seed: int) -> None:
+def test_pixels_outside_a_cells_field_never_change_that_cell(field: int, cell: tuple[int, int], seed: int) -> None:
     net = SmallNet(field, 2).eval()
-    seen = receptive_fields(net, (3, 96, 96))[""].mask(*place)
+    seen = receptive_fields(net, (3, 96, 96))[""].mask(*cell)
     image, other = torch.rand(2, 1, 3, 96, 96, generator=torch.Generator().manual_seed(seed))
     with torch.no_grad():
         before, after = net(image), net(torch.where(seen, image, other))
-    assert torch.equal(before[..., place[0], place[1]], after[..., place[0], place[1]])
+    assert torch.equal(before[..., cell[0], cell[1]], after[..., cell[0], cell[1]])
     assert seen.all() or not torch.equal(before, after)
 
 

@@ -57,8 +57,8 @@ def model_of(kind: str) -> PixPNet:
     torch.manual_seed(0)
     with warnings.catch_warnings(action="ignore", category=FieldWarning):
         backbone = Backbone(build().eval(), at, (SIDE, SIDE), (), windows)
-    how = Architecture(dim=8, prototypes_per_class=3, pooling=pooling)
-    return PixPNet(backbone, how, ("jay", "wren", "kite"), Preprocessing(None, SIDE, SIDE)).eval()
+    architecture = Architecture(dim=8, prototypes_per_class=3, pooling=pooling)
+    return PixPNet(backbone, architecture, ("jay", "wren", "kite"), Preprocessing(None, SIDE, SIDE)).eval()
 
 
 def pictures() -> list[Sample]:

@@ -19,7 +19,7 @@ def test_what_goes_wrong_while_writing_leaves_the_old_file_and_nothing_else(
     with pytest.raises(error), written_whole(path) as temporary:
         temporary.write_bytes(b"half of it")
         raise error
-    assert [found.name for found in tmp_path.iterdir()] == ([] if old is None else ["file"])
+    assert [result.name for result in tmp_path.iterdir()] == ([] if old is None else ["file"])
     assert old is None or path.read_bytes() == old
 
 
@@ -31,7 +31,7 @@ def test_until_it_is_whole_the_old_file_is_what_others_read(tmp_path: Path) -> N
         assert path.read_bytes() == b"old"
         assert temporary.parent == path.parent  # else it could not take its place in one step
     assert path.read_bytes() == b"new"
-    assert [found.name for found in tmp_path.iterdir()] == ["file"]
+    assert [result.name for result in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_a_folder_in_the_way_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "file").mkdir()
     with pytest.raises(IsADirectoryError), written_whole(tmp_path / "file") as temporary:
         temporary.write_bytes(b"new")
-    assert [found.name for found in tmp_path.iterdir()] == ["file"]
+    assert [result.name for result in tmp_path.iterdir()] == ["file"]
 
 
 @pytest.mark.parametrize(("mask", "bits"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664), (0o000, 0o666)])

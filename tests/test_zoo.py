@@ -32,8 +32,8 @@ def test_a_network_on_the_meta_device_has_no_values() -> None:
     ],
 )
 def test_the_papers_names_stand_for_the_layers_it_means(model: str, names: dict[str, str]) -> None:
-    found = zoo.paper_names(zoo.build(model, device="meta"))
-    assert {name: found[name] for name in names} == {name: f"features.{path}" for name, path in names.items()}
+    result = zoo.paper_names(zoo.build(model, device="meta"))
+    assert {name: result[name] for name in names} == {name: f"features.{path}" for name, path in names.items()}
 
 
 def test_squeezenets_final_convolution_is_in_its_classifier() -> None:

@@ -123,8 +123,8 @@ def member_named(name: str) -> Member:
         module = MEMBERS[name]
     except KeyError as error:
         raise UnknownMember(f"the family has no member {_choice(name, MEMBERS)}") from error
-    found: Member = import_module(module).MEMBER
-    return found
+    member: Member = import_module(module).MEMBER
+    return member
 
 
 def _choice(name: str, known: Iterable[str]) -> str:

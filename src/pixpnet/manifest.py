@@ -124,8 +124,8 @@ class Manifest:
 
     def _pictures(self) -> list[str]:
         folder = self.folder / self.pictures
-        found: Iterable[Path] = sorted(folder.iterdir()) if folder.is_dir() else ()
-        return [f"{self.pictures}/{path.name}" for path in found if path.suffix in (".png", ".jpg")]
+        files: Iterable[Path] = sorted(folder.iterdir()) if folder.is_dir() else ()
+        return [f"{self.pictures}/{path.name}" for path in files if path.suffix in (".png", ".jpg")]
 
     def _is_picture(self, name: str) -> bool:
         return name.startswith(f"{self.pictures}/")

@@ -7,13 +7,13 @@ import re
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
 
-def first_line(said: object) -> str:
+def first_line(message: object) -> str:
     r"""The first line of an error or text: torch and databases go on with traces and statements.
 
     >>> first_line(ValueError("sizes differ\nsee line 12"))
     'sizes differ'
     """
-    return str(said).strip().split("\n", 1)[0]
+    return str(message).strip().split("\n", 1)[0]
 
 
 def visible(text: str) -> str:

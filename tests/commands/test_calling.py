@@ -68,11 +68,11 @@ def test_what_the_demo_prints_at_its_end_runs_as_it_is_printed(
     monkeypatch.setattr(demo, "_draw_birds", lambda out: None)
     monkeypatch.chdir(tmp_path)
     assert main(["demo", "--out", "my demo"]) == 0
-    said = capsys.readouterr().out
-    found = said[said.index("5. What was found") :]
-    assert "of 600 birds that it never saw" in found
-    assert "claims by the exact field held" in found
-    lines = [line.strip() for line in found.splitlines() if " -m pixpnet " in line]
+    output = capsys.readouterr().out
+    result = output[output.index("5. What was found") :]
+    assert "of 600 birds that it never saw" in result
+    assert "claims by the exact field held" in result
+    lines = [line.strip() for line in result.splitlines() if " -m pixpnet " in line]
     assert [shlex.split(line)[3] for line in lines] == ["predict", "explain", "audit"]
     birds = sorted((tmp_path / "my demo" / "new-birds").iterdir())
     assert len(birds) == 12

@@ -40,10 +40,10 @@ def test_text_goes_to_stdout_and_says_what_explain_says(
     run: Path, pictures: list[Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["explain", str(run), *map(str, pictures), "--device", "cpu"]) == 0
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     model = PixPNet.load(run)
-    assert said.out == "".join(f"{explain(model, path)}\n\n" for path in pictures)
-    assert said.err == ""
+    assert output.out == "".join(f"{explain(model, path)}\n\n" for path in pictures)
+    assert output.err == ""
 
 
 def test_one_picture_gives_one_record_and_several_a_list(
@@ -71,9 +71,9 @@ def test_a_broken_picture_is_said_and_the_others_go_on(
     missing = tmp_path / "missing.jpg"
     words = [str(pictures[0]), str(broken), str(missing), str(pictures[1])]
     assert main(["explain", str(run), *words, "--json", "--device", "cpu"]) == 1
-    said = capsys.readouterr()
-    assert [record["image"] for record in json.loads(said.out)] == [str(path) for path in pictures]
-    assert [line.split(": ")[1] for line in said.err.splitlines()] == [str(broken), str(missing)]
+    output = capsys.readouterr()
+    assert [record["image"] for record in json.loads(output.out)] == [str(path) for path in pictures]
+    assert [line.split(": ")[1] for line in output.err.splitlines()] == [str(broken), str(missing)]
     assert main(["explain", str(run), str(broken), "--json", "--out", str(tmp_path / "x.json")]) == 1
     assert capsys.readouterr().out == ""
     assert not (tmp_path / "x.json").exists()
@@ -153,9 +153,9 @@ def test_a_figure_has_the_heat_maps_of_the_answer_and_says_which(
 ) -> None:
     drawn: list[Figure] = []
 
-    def kept(figure: Figure, *where: object, **how: object) -> None:
+    def kept(figure: Figure, *where: object, **preprocessing: object) -> None:
         drawn.append(figure)
-        save(figure, *where, **how)
+        save(figure, *where, **preprocessing)
 
     save = Figure.savefig
     monkeypatch.setattr(Figure, "savefig", kept)
@@ -169,8 +169,8 @@ def test_a_figure_has_the_heat_maps_of_the_answer_and_says_which(
     model = PixPNet.load(run)
     answer = [term.prototype for term in explain(model, pictures[0]).predicted.terms]
     image = as_the_network_sees(model, pictures[0]).image
-    expected = [heat_layer(each.double().numpy()) for each in heatmaps(model, image, answer, mapping).maps]
-    layers = [each.get_array() for each in figure.axes[0].images if each.get_array().shape[-1] == 4]
+    expected = [heat_layer(item.double().numpy()) for item in heatmaps(model, image, answer, mapping).maps]
+    layers = [item.get_array() for item in figure.axes[0].images if item.get_array().shape[-1] == 4]
     assert len(layers) == len(expected) > 0
     for layer, heat in zip(layers, expected, strict=True):
         np.testing.assert_allclose(layer, heat, atol=1e-2)
@@ -185,7 +185,7 @@ def test_a_file_that_cannot_be_written_is_said_before_anything_is_computed(
     words = ["explain", str(run), str(pictures[0])] if command == "explain" else ["report", str(tmp_path)]
     for out, says in (("folder.html", "is a folder"), ("file/x.html", "cannot be written"), ("x.gif", "should end in")):
         assert main([*words, "--out", str(tmp_path / out)]) == 1
-        said = capsys.readouterr()
-        assert says in said.err
-        assert str(tmp_path / out) in said.err
-        assert said.out == ""
+        output = capsys.readouterr()
+        assert says in output.err
+        assert str(tmp_path / out) in output.err
+        assert output.out == ""

@@ -45,14 +45,14 @@ def test_a_search_prints_the_front_and_train_takes_its_configuration_as_it_is(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*words, "--want", "0.13"]) == 0
-    said = capsys.readouterr()
-    lines = said.err.splitlines()
+    output = capsys.readouterr()
+    lines = output.err.splitlines()
     assert len(lines) == 6 and lines[-1].startswith("[6/6] small-29 @ stage")
     assert "validation accuracy" in lines[0] and lines[0].endswith(" s")
-    assert "For parts of about 13.0% of the image, cut small-" in said.out
-    assert "Accuracy: of a linear probe" in said.out
-    assert "9 validation images: an accuracy is known to about ±" in said.out
-    assert "A field of 13.0% is wanted by --want." in said.out
+    assert "For parts of about 13.0% of the image, cut small-" in output.out
+    assert "Accuracy: of a linear probe" in output.out
+    assert "9 validation images: an accuracy is known to about ±" in output.out
+    assert "A field of 13.0% is wanted by --want." in output.out
     folder = tmp_path / "search"
     assert {"front.json", "front.csv", "front.png", "train.yaml", "search.json"} <= {p.name for p in folder.iterdir()}
     with Image.open(folder / "front.png") as picture:
@@ -64,9 +64,9 @@ def test_a_search_prints_the_front_and_train_takes_its_configuration_as_it_is(
     assert (out / "model.safetensors").exists()
     # Nothing is done twice, and JSON is all there is on stdout.
     assert main([*words, "--json"]) == 0
-    said = capsys.readouterr()
-    record = json.loads(said.out)
-    assert said.err == ""
+    output = capsys.readouterr()
+    record = json.loads(output.out)
+    assert output.err == ""
     assert set(record) >= {"settings", "zone", "judged", "advice", "recommended", "agreements", "left_out"}
     assert sum(cut["on_front"] for cut in record["judged"]) >= 1
 
@@ -84,11 +84,11 @@ def test_ctrl_c_keeps_what_was_found_and_says_how_to_go_on(
 
     monkeypatch.setitem(methods.METHODS, "finetune", Method(stopped, together=False))  # type: ignore[arg-type]
     assert main([*words, "--method", "finetune"]) == 130
-    said = capsys.readouterr().err
-    assert "The same command goes on" in said
+    output = capsys.readouterr().err
+    assert "The same command goes on" in output
     record = json.loads((tmp_path / "search" / "front.json").read_text())
     assert len(record["judged"]) == 2 and len(record["waiting"]) == 4
-    (command,) = (split(line) for line in said.splitlines() if " goldilocks --data" in line)
+    (command,) = (split(line) for line in output.splitlines() if " goldilocks --data" in line)
     assert main(command[command.index("goldilocks") :]) == 0
     assert len(calls) == 3 + 4
     assert "no result yet" not in capsys.readouterr().out
@@ -108,9 +108,9 @@ def test_what_a_person_can_mend_is_said_in_words(
     change: list[str], code: int, message: str, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*words, *change]) == code
-    said = capsys.readouterr()
-    assert message in said.err
-    assert said.out == ""
+    output = capsys.readouterr()
+    assert message in output.err
+    assert output.out == ""
 
 
 def test_the_command_that_goes_on_has_every_choice_but_no_password() -> None:

@@ -58,13 +58,13 @@ def audit(run: Path, *words: str) -> int:
 
 def test_an_honest_run_has_its_row_and_exit_code_0(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert audit(run) == 0
-    said = capsys.readouterr()
-    head, row = said.out.splitlines()[:2]
+    output = capsys.readouterr()
+    head, row = output.out.splitlines()[:2]
     assert head.split()[:4] == ["BBox", "D1", "D2", "D3"]
     # Not cropped to boxes, which is no failure and does not look like one.
     assert row.split()[:5] == ["no", "✓", "✓", "✓", "small-21"]
-    assert "✗" not in said.out.replace("✗ does not hold", "")
-    assert said.err == ""
+    assert "✗" not in output.out.replace("✗ does not hold", "")
+    assert output.err == ""
 
 
 def test_a_claim_that_fails_is_exit_code_3(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,12 +82,12 @@ def test_a_data_set_that_is_not_at_hand_is_exit_code_4(run: Path, capsys: pytest
     text = (run / "config.yaml").read_text()
     Run(run).write("config.yaml", text.replace("folder:", "folder:/nowhere"))
     assert audit(run, "--json") == 4
-    said = capsys.readouterr()
-    record = json.loads(said.out)
+    output = capsys.readouterr()
+    record = json.loads(output.out)
     assert record["verdict"] == "not checked"
     assert record["verdicts"]["localization"] == "not checked"  # which cells win is seen on images
     assert (record["row"]["D1"], record["row"]["D2"], record["row"]["D3"]) == ("?", "?", "✓")
-    assert "not at hand" in said.err
+    assert "not at hand" in output.err
 
 
 def test_a_column_without_a_line_in_the_legend_is_a_riddle(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,12 +112,12 @@ def test_measure_prints_a_table_draws_curves_and_compare_reads_them(
     run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["measure", str(run), *FEW]) == 0
-    said = capsys.readouterr()
-    lines = said.out.splitlines()
+    output = capsys.readouterr()
+    lines = output.out.splitlines()
     assert lines[0].startswith("small-21 on ")
     assert lines[2].split() == ["mapping", "S_con", "S_sta", "AUSC", "%2R", "undefined"]
     assert lines[3].split()[:3] == ["field", "–", "–"]
-    assert "nan" not in said.out.lower()
+    assert "nan" not in output.out.lower()
     with Image.open(run / "measure" / "curves.png") as picture:
         assert picture.size == (1999, 1125)
     assert main(["measure", str(run), *FEW, "--json"]) == 0
@@ -144,12 +144,12 @@ def test_ctrl_c_keeps_what_is_there_and_says_how_to_go_on(
     with monkeypatch.context() as patch:
         patch.setattr(suite, "order_sample", stopped)
         assert main(["measure", str(run), *FEW, "--out", str(out)]) == 130
-    said = capsys.readouterr()
-    assert said.out == ""
+    output = capsys.readouterr()
+    assert output.out == ""
     (results,) = out.glob("results-*.jsonl")
     assert len(results.read_text().splitlines()) == 1 + 2
-    assert f"pixpnet measure {run}" in said.err
-    assert f"--out '{out}'" in said.err
+    assert f"pixpnet measure {run}" in output.err
+    assert f"--out '{out}'" in output.err
     assert main(["measure", str(run), *FEW, "--out", str(out)]) == 0
     assert len(results.read_text().splitlines()) == 1 + 4 + 2  # and health and places of answers
 
@@ -173,15 +173,15 @@ def test_runs_of_several_seeds_are_one_row_with_their_deviation(
     capsys.readouterr()
     assert main(["compare", *map(str, folders)]) == 0
     # By hand: the mean of 50 and 70 is 60, the deviation of a sample sqrt(200) = 14.1.
-    said = capsys.readouterr()
-    assert "60.0 ± 14.1" in said.out
-    assert said.err == ""
+    output = capsys.readouterr()
+    assert "60.0 ± 14.1" in output.out
+    assert output.err == ""
     other = replace(table, model="2", settings=replace(table.settings, seed=5))
     (tmp_path / "table.json").write_text(json.dumps(plain_table(other)))
     assert main(["compare", "--json", str(folders[0]), str(tmp_path)]) == 0
-    said = capsys.readouterr()
-    assert [group["seeds"] for group in json.loads(said.out)] == [[0], [0]]
-    assert "not measured in the same way" in said.err
+    output = capsys.readouterr()
+    assert [group["seeds"] for group in json.loads(output.out)] == [[0], [0]]
+    assert "not measured in the same way" in output.err
 
 
 def test_what_is_undefined_is_a_dash_and_a_count() -> None:
@@ -213,9 +213,9 @@ def test_an_audit_stands_without_a_table_that_cannot_be_read(run: Path, capsys: 
     (run / "measure").mkdir()
     (run / "measure" / "table.json").write_text("{}")
     assert audit(run, "--json") == 0
-    said = capsys.readouterr()
-    assert json.loads(said.out)["row"]["S_con"] == "–"
-    assert "measure the run again" in said.err
+    output = capsys.readouterr()
+    assert json.loads(output.out)["row"]["S_con"] == "–"
+    assert "measure the run again" in output.err
 
 
 def figures(mean: float) -> PartFigures:
@@ -230,18 +230,18 @@ def test_soft_scores_both_regions_the_threshold_and_the_stated_error_are_shown(
     assert "health of 6 prototypes" in capsys.readouterr().out
     table = read_table(run)
     row = replace(table.rows[0], window=figures(0.5), claimed=figures(0.7), median_area=0.9)
-    said = table_text(replace(table, rows=(replace(row, area=Estimate(1.8, 0.9, 4.0, 8, 3)),), part_draw=DRAW))
-    lines = said.splitlines()
-    head = next(place for place, line in enumerate(lines) if "soft S_con" in line)
+    output = table_text(replace(table, rows=(replace(row, area=Estimate(1.8, 0.9, 4.0, 8, 3)),), part_draw=DRAW))
+    lines = output.splitlines()
+    head = next(index for index, line in enumerate(lines) if "soft S_con" in line)
     assert lines[head + 1].split()[:7] == ["field", "window", "10", "50.0", "(45.0", "to", "55.0)"]
     assert "51.0 (45.0 to 55.0)" in lines[head + 1]
     assert lines[head + 2].split()[:3] == ["exact", "field", "70.0"]
-    assert "at least 80 % of the images that show it" in said
-    assert "S_con, S_sta: 36 images of 3 classes (11 or more of each, median 12), in a window of 10 x 10" in said
-    assert "Warning" not in said
-    assert "Noise 0.2." in said
-    assert "off the exact ones by up to 0.243 (AUSC) and 4.2 points (%2R)" in said
-    assert "the median AUSC is 0.90" in said
+    assert "at least 80 % of the images that show it" in output
+    assert "S_con, S_sta: 36 images of 3 classes (11 or more of each, median 12), in a window of 10 x 10" in output
+    assert "Warning" not in output
+    assert "Noise 0.2." in output
+    assert "off the exact ones by up to 0.243 (AUSC) and 4.2 points (%2R)" in output
+    assert "the median AUSC is 0.90" in output
 
 
 def test_classes_with_few_images_are_warned_of(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -249,9 +249,9 @@ def test_classes_with_few_images_are_warned_of(run: Path, capsys: pytest.Capture
     capsys.readouterr()
     table = read_table(run)
     row = replace(table.rows[0], window=figures(0.9), claimed=figures(0.8))
-    said = table_text(replace(table, rows=(row,), part_draw=ClassDraw(3, 24, 1, 11.0, 1)))
-    assert "24 images of 3 classes (1 or more of each, median 11)" in said
-    assert "Warning: 1 of 3 classes have fewer than ten images, the smallest 1." in said
+    output = table_text(replace(table, rows=(row,), part_draw=ClassDraw(3, 24, 1, 11.0, 1)))
+    assert "24 images of 3 classes (1 or more of each, median 11)" in output
+    assert "Warning: 1 of 3 classes have fewer than ten images, the smallest 1." in output
     alone = table_text(replace(table, rows=(row,), part_draw=ClassDraw(1, 12, 12, 12.0, 0)))
     assert "S_con, S_sta: 12 images of 1 class, in a window" in alone
 
@@ -270,32 +270,32 @@ def test_parts_and_places_are_said_with_their_controls() -> None:
         PrototypePlaces(share(0.9), share(0.35), share(0.7, 3), share(0.22), 48 / 7, "boxes"),
     )
     lines = places_lines(places, "val")
-    said = {line.split("  ")[0]: line for line in lines}
-    assert "45.0 (40.0 to 50.0)  15.0 (10.0 to 20.0)" in said["purity, 14 x 14 box"]
-    assert said["purity, 14 x 14 box"].endswith(
+    output = {line.split("  ")[0]: line for line in lines}
+    assert "45.0 (40.0 to 50.0)  15.0 (10.0 to 20.0)" in output["purity, 14 x 14 box"]
+    assert output["purity, 14 x 14 box"].endswith(
         "deviation 12.5, 6 of 16 prototypes above one half (random place: 1), 2 undefined, 2 without weight left out"
     )
-    assert "55.0 (50.0 to 60.0)  25.0 (20.0 to 30.0)" in said["purity, exact field"]
-    assert "90.0 (85.0 to 95.0)  35.0 (30.0 to 40.0)" in said["patch middle on the object's box"]
-    assert said["patch middle near a part"].endswith("within 6.9 pixels, 3 undefined")
-    assert "60.0 (55.0 to 65.0)" in said["distinctiveness, 31 x 31 box"]
-    assert "80.0 (75.0 to 85.0)" in said["distinctiveness, exact fields"]
-    assert "3.2 (3.2 to 3.3)" in said["distinct cells of an answer"]
-    assert said["distinct cells of an answer"].endswith("of 10 prototypes")
-    assert said["object's box covered by them"].endswith("7 undefined")
+    assert "55.0 (50.0 to 60.0)  25.0 (20.0 to 30.0)" in output["purity, exact field"]
+    assert "90.0 (85.0 to 95.0)  35.0 (30.0 to 40.0)" in output["patch middle on the object's box"]
+    assert output["patch middle near a part"].endswith("within 6.9 pixels, 3 undefined")
+    assert "60.0 (55.0 to 65.0)" in output["distinctiveness, 31 x 31 box"]
+    assert "80.0 (75.0 to 85.0)" in output["distinctiveness, exact fields"]
+    assert "3.2 (3.2 to 3.3)" in output["distinct cells of an answer"]
+    assert output["distinct cells of an answer"].endswith("of 10 prototypes")
+    assert output["object's box covered by them"].endswith("7 undefined")
     assert any("the 10 of 324 training images" in line for line in lines)
     assert any("36 val images" in line for line in lines)
 
 
 def test_without_parts_and_boxes_the_other_places_are_still_said(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["measure", str(run), *FEW]) == 0
-    said = {line.split("  ")[0]: line for line in capsys.readouterr().out.splitlines()}
+    output = {line.split("  ")[0]: line for line in capsys.readouterr().out.splitlines()}
     for name in ("purity", "patch middle near a part"):
-        assert said[name].endswith("not measured: the data set has no parts")
+        assert output[name].endswith("not measured: the data set has no parts")
     for name in ("patch middle on the object's box", "object's box covered by them"):
-        assert said[name].endswith("not measured: the data set has no bounding boxes")
-    assert said["distinct cells of an answer"].split()[5][0].isdigit()
-    assert said["image covered by its regions"].split()[5][0].isdigit()
+        assert output[name].endswith("not measured: the data set has no bounding boxes")
+    assert output["distinct cells of an answer"].split()[5][0].isdigit()
+    assert output["image covered by its regions"].split()[5][0].isdigit()
 
 
 def test_health_is_said_with_intervals_and_what_is_undefined_is_counted() -> None:
@@ -313,14 +313,14 @@ def test_health_is_said_with_intervals_and_what_is_undefined_is_counted() -> Non
         replacement=ReplacementCost(share(0.25), None),
     )
     lines = health_lines(health)
-    said = {line.split("  ")[0]: line for line in lines}
-    assert "10.0 (5.0 to 15.0)" in said["on background"]
-    assert said["on background"].endswith("hold no part, 3 undefined")
-    assert "20.0 (15.0 to 25.0)" in said["twin in its class, same image"]
+    output = {line.split("  ")[0]: line for line in lines}
+    assert "10.0 (5.0 to 15.0)" in output["on background"]
+    assert output["on background"].endswith("hold no part, 3 undefined")
+    assert "20.0 (15.0 to 25.0)" in output["twin in its class, same image"]
     # All classes alike: drawing them again can only give the same, which is no certainty.
-    assert "0.0 (alike)" in said["twin in another class, same pixels"]
-    assert "60.0 (55.0 to 65.0)" in said["never decides"]
-    assert said["parts covered, mean of classes"].endswith("1 classes undefined")
-    assert "25.0 (20.0 to 30.0)" in said["accuracy lost at replacement, val"]
+    assert "0.0 (alike)" in output["twin in another class, same pixels"]
+    assert "60.0 (55.0 to 65.0)" in output["never decides"]
+    assert output["parts covered, mean of classes"].endswith("1 classes undefined")
+    assert "25.0 (20.0 to 30.0)" in output["accuracy lost at replacement, val"]
     assert "Fewest parts: class 1 covers 1 of 2." in lines
     assert not any("test" in line for line in lines)

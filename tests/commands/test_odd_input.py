@@ -21,10 +21,10 @@ from tests.training.conftest import Trained
 HUGE = 10**12
 
 
-def one_line(said: str) -> str:
-    assert said.startswith("error: "), said
-    assert said.count("\n") == 1, said
-    return said
+def one_line(output: str) -> str:
+    assert output.startswith("error: "), output
+    assert output.count("\n") == 1, output
+    return output
 
 
 # Pictures ---------------------------------------------------------------------------------------------------------
@@ -43,9 +43,9 @@ def test_what_is_no_regular_file_is_refused_at_once(
         for name, kind in kinds.items():
             path = tmp_path / name
             assert main([command, str(trained.path), str(path)]) == 1
-            said = one_line(capsys.readouterr().err)
-            assert str(path) in said
-            assert kind in said
+            output = one_line(capsys.readouterr().err)
+            assert str(path) in output
+            assert kind in output
 
 
 def test_a_picture_whose_name_would_clear_the_screen_is_shown_by_name(
@@ -58,8 +58,8 @@ def test_a_picture_whose_name_would_clear_the_screen_is_shown_by_name(
         path = tmp_path / name
         path.write_bytes(picture.read_bytes())
         assert main(["predict", str(trained.path), str(path)]) == 0
-        said = capsys.readouterr()
-        assert seen in said.out.splitlines()[0]
+        output = capsys.readouterr()
+        assert seen in output.out.splitlines()[0]
         path.write_bytes(b"no picture")
         assert main(["predict", str(trained.path), str(path)]) == 1
         assert seen in one_line(capsys.readouterr().err)
@@ -70,9 +70,9 @@ def test_tables_of_the_data_check_obey_no_class_name(tmp_path: Path, capsys: pyt
 
     draw_pictures(tmp_path / "data", ("blue", "green\x1b[31m", "red"))
     main(["data", "check", str(tmp_path / "data")])
-    said = capsys.readouterr()
-    assert "\x1b" not in said.out + said.err
-    assert r"\x1b[31m" in said.out + said.err
+    output = capsys.readouterr()
+    assert "\x1b" not in output.out + output.err
+    assert r"\x1b[31m" in output.out + output.err
 
 
 # Numbers ----------------------------------------------------------------------------------------------------------
@@ -97,9 +97,9 @@ def test_an_absurd_number_is_refused_by_the_name_of_its_option(
     except SystemExit as end:  # jsonargparse makes the records as it parses
         code = int(str(end.code))
     assert code in (1, 2)
-    said = capsys.readouterr().err
-    assert option in said
-    assert "is at most" in said
+    output = capsys.readouterr().err
+    assert option in output
+    assert "is at most" in output
     assert not out.exists()
 
 
@@ -203,9 +203,9 @@ def test_own_code_that_raises_is_named_with_its_error(
     words = ["--data", f"folder:{pictures}", "--size", "32", "--backbone", f"failing_code:{name}", "--weights", "none"]
     assert main(["train", *words, "--out", str(tmp_path / "run")]) == 1
     # What it says before: the fields of a network that is not among the tested ones were verified.
-    said = capsys.readouterr().err
-    assert "Traceback" not in said
-    assert f"'failing_code:{name}' {says}" in one_line(said.splitlines(keepends=True)[-1])
+    output = capsys.readouterr().err
+    assert "Traceback" not in output
+    assert f"'failing_code:{name}' {says}" in one_line(output.splitlines(keepends=True)[-1])
 
 
 def test_code_that_cannot_be_imported_is_named_with_its_error(
@@ -240,7 +240,7 @@ def test_a_sheet_of_absurdly_many_pictures_is_refused(tmp_path: Path, capsys: py
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "output"),
     [
         ("seed: abc\n", "seed: expected a value of type int, got 'abc'"),
         ("optimization:\n  epochs: [1]\n", "optimization: epochs: expected a value of type int, got [1]"),
@@ -248,10 +248,10 @@ def test_a_sheet_of_absurdly_many_pictures_is_refused(tmp_path: Path, capsys: py
     ],
 )
 def test_a_value_of_the_wrong_type_in_a_configuration_ends_in_one_line(
-    text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    text: str, output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(text)
     with pytest.raises(SystemExit, match="1"):
         main(["train", "--config", str(file), "--out", str(tmp_path / "run")])
-    assert capsys.readouterr().err == f"error: {file}: {said}\n"
+    assert capsys.readouterr().err == f"error: {file}: {output}\n"

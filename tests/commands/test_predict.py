@@ -101,7 +101,7 @@ def test_no_more_pictures_are_in_memory_than_a_batch_has(
     model = PixPNet.load(trained.path)
     forward = model.forward
 
-    def read(sample: Sample, how: object) -> Sample:
+    def read(sample: Sample, preprocessing: object) -> Sample:
         nonlocal alive, most
         made = preprocess(sample, model.preprocessing)
         alive += 1

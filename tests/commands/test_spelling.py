@@ -34,14 +34,14 @@ def parsers() -> dict[tuple[str, ...], set[str]]:
 
 
 def test_options_are_written_with_hyphens_in_every_command() -> None:
-    found = parsers()
-    assert ("data", "check") in found
-    for words, options in found.items():
+    result = parsers()
+    assert ("data", "check") in result
+    for words, options in result.items():
         assert not [option for option in options if "_" in option], words
 
 
 def test_what_several_commands_have_is_called_the_same() -> None:
-    found = parsers()
+    result = parsers()
     for option, commands in {
         "--device": ("train", "evaluate", "predict", "explain", "report", "audit", "measure", "goldilocks"),
         "--trust-code": ("train", "evaluate", "predict", "explain", "report", "audit", "measure"),
@@ -52,7 +52,7 @@ def test_what_several_commands_have_is_called_the_same() -> None:
         "--data": ("train", "evaluate", "report", "audit", "measure", "goldilocks"),
     }.items():
         for command in commands:
-            assert option in found[command,], (option, command)
+            assert option in result[command,], (option, command)
 
 
 @pytest.mark.parametrize(
@@ -79,10 +79,10 @@ def test_an_option_of_an_earlier_version_names_todays(
     words: list[str], today: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert code_of(words) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
+    output = capsys.readouterr().err
+    assert output.count("\n") == 1
     old = next(word for word in words if word.startswith("--") and word != "--member").partition("=")[0]
-    assert (f"{old} is now {today}\n" if today else f"there is no option {old}") in said
+    assert (f"{old} is now {today}\n" if today else f"there is no option {old}") in output
 
 
 @pytest.mark.parametrize(
@@ -147,8 +147,8 @@ def test_the_defaults_that_help_shows_are_those_that_will_be_used(capsys: pytest
                 if value is None or value == "":
                     continue
                 option = option_of(f"{group}.{field}")
-                said = re.search(rf"{re.escape(option)} .*?\(default: (.*?)\)", shown)
-                assert said is not None and said[1].lower() == str(value).lower(), option
+                output = re.search(rf"{re.escape(option)} .*?\(default: (.*?)\)", shown)
+                assert output is not None and output[1].lower() == str(value).lower(), option
 
 
 def examples() -> Iterator[str]:
@@ -176,15 +176,15 @@ def test_a_command_that_is_printed_can_be_parsed(
 ) -> None:
     words = shlex.split(line)[1:]
     words = words[: words.index(">")] if ">" in words else words
-    for place, word in enumerate(words[:-1]):
+    for index, word in enumerate(words[:-1]):
         if word == "--config":  # a file that an earlier command wrote
             file = tmp_path / "mine.yaml"
             file.write_text("seed: 1\n")
-            words[place + 1] = str(file)
+            words[index + 1] = str(file)
     done = {
         name: replace(command, run=lambda args: 0)
         if isinstance(command, Command)
-        else {inner: replace(each, run=lambda args: 0) for inner, each in command.items()}
+        else {inner: replace(item, run=lambda args: 0) for inner, item in command.items()}
         for name, command in COMMANDS.items()
     }
     monkeypatch.setattr(cli, "COMMANDS", done)

@@ -113,8 +113,8 @@ def test_a_dot_is_found_where_the_transformed_keypoint_says(
     if transform is stepwise:  # an early step may have pushed the dot out of its frame for good
         assume(red.sum() > 0.9 * redness(fused(sample, choices)).sum())
     ys, xs = np.mgrid[:side, :side] + 0.5
-    found = (red * xs).sum() / red.sum(), (red * ys).sum() / red.sum()
-    assert found == pytest.approx((left, top), abs=0.4)
+    actual = (red * xs).sum() / red.sum(), (red * ys).sum() / red.sum()
+    assert actual == pytest.approx((left, top), abs=0.4)
 
 
 @settings(deadline=None, max_examples=60)

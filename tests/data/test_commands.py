@@ -66,8 +66,8 @@ def test_check_prints_every_finding_and_fails(
 def test_check_finds_copies_across_splits(
     tmp_path: Path, save_noise: SaveNoise, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for seed, place in enumerate(["train/jay/1.png", "train/jay/2.png", "train/jay/3.png"]):
-        save_noise(tmp_path / place, seed)
+    for seed, path in enumerate(["train/jay/1.png", "train/jay/2.png", "train/jay/3.png"]):
+        save_noise(tmp_path / path, seed)
     save_noise(tmp_path / "test" / "jay" / "copy.png", 1)
     save_noise(tmp_path / "val" / "jay" / "copy.png", 2)
     assert commands.check(str(tmp_path)) == 1
@@ -94,16 +94,16 @@ def test_two_validation_images_are_not_called_fine(
             for number in range(count):
                 save_noise(tmp_path / split / name / f"{number}.png", next(seeds))
     assert commands.check(str(tmp_path)) == 0
-    said = capsys.readouterr().out
-    assert "can be trained on, but: 2 validation images" in said
-    assert "fine:" not in said
+    output = capsys.readouterr().out
+    assert "can be trained on, but: 2 validation images" in output
+    assert "fine:" not in output
 
 
 def test_a_data_set_without_validation_images_is_not_fine(
     tmp_path: Path, save_noise: SaveNoise, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for number, place in enumerate(("train/jay", "train/wren", "test/jay", "test/wren")):
-        save_noise(tmp_path / place / "1.png", number)
+    for number, path in enumerate(("train/jay", "train/wren", "test/jay", "test/wren")):
+        save_noise(tmp_path / path / "1.png", number)
     assert commands.check(str(tmp_path)) == 1  # as training would refuse it
     assert "too few for a validation split" in capsys.readouterr().out
 
@@ -115,10 +115,10 @@ def test_the_same_picture_in_two_classes_is_found(
     shutil.copy(jays_and_wrens / "jay" / "both.png", jays_and_wrens / "wren" / "other name.png")
     shutil.copy(jays_and_wrens / "jay" / "both.png", jays_and_wrens / "jay" / "a copy.png")
     assert commands.check(str(jays_and_wrens)) == 1
-    said = capsys.readouterr().out
-    assert "pictures that are in more than one class: 1" in said
-    assert "jay/a copy.png is jay/both.png is wren/other name.png" in said
-    assert "which one it shows" in said
+    output = capsys.readouterr().out
+    assert "pictures that are in more than one class: 1" in output
+    assert "jay/a copy.png is jay/both.png is wren/other name.png" in output
+    assert "which one it shows" in output
 
 
 def test_ignored_and_misplaced_files_are_counted_once(jays_and_wrens: Path, save_noise: SaveNoise) -> None:

@@ -16,8 +16,8 @@ unit = st.floats(0, 1, exclude_max=True)
 
 
 @given(st.tuples(unit, unit))
-def test_the_crop_lies_inside_the_image(place: tuple[float, float]) -> None:
-    left, top, _ = Draw(None, False, None, None, None, False, place).crop_square((170, 300), 128)
+def test_the_crop_lies_inside_the_image(position: tuple[float, float]) -> None:
+    left, top, _ = Draw(None, False, None, None, None, False, position).crop_square((170, 300), 128)
     assert 0 <= left <= 300 - 128
     assert 0 <= top <= 170 - 128
 

@@ -14,8 +14,8 @@ SaveNoise = Callable[..., Path]
 
 
 def test_split_folders_decide_the_splits(tmp_path: Path, save_noise: SaveNoise) -> None:
-    for seed, place in enumerate(["train/jay/a.png", "train/jay/deep/b.png", "Valid/jay/c.png", "test/jay/d.png"]):
-        save_noise(tmp_path / place, seed)
+    for seed, path in enumerate(["train/jay/a.png", "train/jay/deep/b.png", "Valid/jay/c.png", "test/jay/d.png"]):
+        save_noise(tmp_path / path, seed)
     catalog = folder_catalog(tmp_path)
     assert {entry.id: entry.split for entry in catalog.entries} == {
         "train/jay/a.png": "train",
@@ -57,8 +57,8 @@ def test_a_class_without_training_images_is_a_problem(tmp_path: Path, save_noise
 
 
 def test_what_lies_beside_the_split_folders_is_not_dropped_in_silence(tmp_path: Path, save_noise: SaveNoise) -> None:
-    for place in ("train/jay", "test/jay", "extra/jay", "train"):
-        save_noise(tmp_path / place / "1.png", len(place))
+    for path in ("train/jay", "test/jay", "extra/jay", "train"):
+        save_noise(tmp_path / path / "1.png", len(path))
     save_noise(tmp_path / "train" / "jay" / ".hidden.png", 3)
     catalog = folder_catalog(tmp_path)
     assert {problem.where for problem in catalog.problems} == {"extra", "train/1.png"}
@@ -229,8 +229,8 @@ def test_parts_csv_as_a_spreadsheet_saves_it_is_read(jays_and_wrens: Path) -> No
 
 def imagenette(root: Path, save_noise: SaveNoise) -> Path:
     places = [f"{split}/{wnid}/{number}.JPEG" for wnid in CLASS_NAMES for split in ("train", "val") for number in "012"]
-    for seed, place in enumerate(places):
-        save_noise(root / "imagenette2-320" / place, seed)
+    for seed, index in enumerate(places):
+        save_noise(root / "imagenette2-320" / index, seed)
     return root
 
 

@@ -54,9 +54,9 @@ def test_every_picture_is_where_its_own_hash_puts_it_but_for_one_of_a_class_that
     pool: tuple[Entry, ...], fraction: float, seed: int
 ) -> None:
     """So whatever else comes or goes moves no picture, but perhaps that one."""
-    kept, taken = parted(pool, fraction, seed)
+    remaining, taken = parted(pool, fraction, seed)
     against = {entry.digest for entry in taken if share(entry.digest or "", seed) >= fraction}
-    against |= {entry.digest for entry in kept if share(entry.digest or "", seed) < fraction}
+    against |= {entry.digest for entry in remaining if share(entry.digest or "", seed) < fraction}
     pictures, undecided = pictures_of(pool), undecided_classes(pool, fraction, seed)
     # A picture in two classes that is forced for one of them may leave the other on one side.
     sharing = {label for label in pictures if any(pictures[label] & pictures[other] for other in undecided)}
@@ -97,25 +97,25 @@ def test_renamed_files_stay_where_they_are(pool: tuple[Entry, ...], fraction: fl
 def test_copies_are_on_one_side_whatever_their_names_and_classes(
     pool: tuple[Entry, ...], fraction: float, seed: int
 ) -> None:
-    kept, taken = parted(pool, fraction, seed)
-    assert not {entry.digest for entry in kept} & {entry.digest for entry in taken}
-    assert sorted(entry.id for entry in (*kept, *taken)) == sorted(entry.id for entry in pool)
+    remaining, taken = parted(pool, fraction, seed)
+    assert not {entry.digest for entry in remaining} & {entry.digest for entry in taken}
+    assert sorted(entry.id for entry in (*remaining, *taken)) == sorted(entry.id for entry in pool)
 
 
 @given(pools(), st.integers(2, 5), seeds)
 def test_copies_are_in_one_fold(pool: tuple[Entry, ...], count: int, seed: int) -> None:
-    for kept, taken in folds(pool, count, seed):
-        assert not {entry.digest for entry in kept} & {entry.digest for entry in taken}
+    for remaining, taken in folds(pool, count, seed):
+        assert not {entry.digest for entry in remaining} & {entry.digest for entry in taken}
 
 
 @given(pools(), fractions, seeds)
 def test_every_class_keeps_an_image_to_learn_from_and_gives_one_if_it_has_two_pictures_of_its_own(
     pool: tuple[Entry, ...], fraction: float, seed: int
 ) -> None:
-    kept, taken = parted(pool, fraction, seed)
+    remaining, taken = parted(pool, fraction, seed)
     pictures = pictures_of(pool)
     for label, own in pictures.items():
-        assert any(entry.label == label for entry in kept)
+        assert any(entry.label == label for entry in remaining)
         others: set[str] = set().union(*(theirs for other, theirs in pictures.items() if other != label))
         if len(own) >= 2 and not own & others:
             assert any(entry.label == label for entry in taken)

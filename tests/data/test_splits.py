@@ -39,9 +39,9 @@ def test_the_order_of_the_images_does_not_matter(counts: list[int], seed: int, s
 def test_by_quota_each_class_gives_its_share_but_at_least_one_and_never_all(
     counts: list[int], fraction: float, seed: int
 ) -> None:
-    kept, taken = take(entries(counts), fraction, seed, "validation", "quota")
-    assert not ids(kept) & ids(taken)
-    assert len(kept) + len(taken) == sum(counts)
+    remaining, taken = take(entries(counts), fraction, seed, "validation", "quota")
+    assert not ids(remaining) & ids(taken)
+    assert len(remaining) + len(taken) == sum(counts)
     for label, count in enumerate(counts):
         number = sum(entry.label == label for entry in taken)
         if count == 1:

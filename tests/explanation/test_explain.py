@@ -38,17 +38,17 @@ HEADS = ("class_sum", "linear", "frozen", "own_class")
 
 def test_the_toy_is_explained_as_on_paper() -> None:
     explanation = explain(toy(), as_sample(PICTURE))
-    assert [each.class_name for each in explanation.classes] == ["warm", "cold"]
+    assert [explained.class_name for explained in explanation.classes] == ["warm", "cold"]
     warm, cold = explanation.classes
     assert warm.logit == pytest.approx(2 * similarity(0))
     assert cold.logit == pytest.approx(similarity(0) + similarity(1))
     assert warm.share == pytest.approx(1 / (1 + math.exp(cold.logit - warm.logit)))
-    found = {term.prototype: term for each in explanation.classes for term in each.terms}
-    assert {n: term.cell for n, term in found.items()} == {0: (0, 0), 1: (0, 1), 2: (1, 0), 3: (0, 1)}
-    assert found[2].region == (Box(4, 0, 8, 4),)
-    assert found[3].region == found[1].region == (Box(0, 4, 4, 8),)
-    assert found[3].distance == pytest.approx(STEP, abs=1e-6)
-    assert found[3].score == pytest.approx(similarity(1))
+    result = {term.prototype: term for explained in explanation.classes for term in explained.terms}
+    assert {n: term.cell for n, term in result.items()} == {0: (0, 0), 1: (0, 1), 2: (1, 0), 3: (0, 1)}
+    assert result[2].region == (Box(4, 0, 8, 4),)
+    assert result[3].region == result[1].region == (Box(0, 4, 4, 8),)
+    assert result[3].distance == pytest.approx(STEP, abs=1e-6)
+    assert result[3].score == pytest.approx(similarity(1))
     assert [term.prototype for term in cold.terms] == [2, 3]
     assert [(term.label, term.class_name, term.weight) for term in cold.terms] == [(1, "cold", 1.0)] * 2
     assert (explanation.head, explanation.model) == ("class_sum", "AvgPool2d")
@@ -80,16 +80,16 @@ def test_logits_are_the_sums_of_their_terms(head: str) -> None:
         explanation = explain(model, sample, classes=[0, 1, 2], top=top)
         assert explanation.logits == pytest.approx(expected.tolist())
         assert explanation.predicted.label == int(expected.argmax())
-        assert {each.label for each in explanation.classes} == {0, 1, 2}
-        for each in explanation.classes:
-            total = math.fsum(term.contribution for term in each.terms) + each.rest
-            assert total == pytest.approx(each.logit, abs=1e-4)
-            assert each.logit == explanation.logits[each.label]
-            sizes = [abs(term.contribution) for term in each.terms]
+        assert {explained.label for explained in explanation.classes} == {0, 1, 2}
+        for explained in explanation.classes:
+            total = math.fsum(term.contribution for term in explained.terms) + explained.rest
+            assert total == pytest.approx(explained.logit, abs=1e-4)
+            assert explained.logit == explanation.logits[explained.label]
+            sizes = [abs(term.contribution) for term in explained.terms]
             assert sizes == sorted(sizes, reverse=True)
             fully = head in ("linear", "frozen")
-            assert len(each.terms) == (min(top, 6) if fully else 2)
-            assert each.rest_terms == (6 - len(each.terms) if fully else 0)
+            assert len(explained.terms) == (min(top, 6) if fully else 2)
+            assert explained.rest_terms == (6 - len(explained.terms) if fully else 0)
 
 
 def test_regions_are_the_fields_of_the_best_cells() -> None:
@@ -97,7 +97,7 @@ def test_regions_are_the_fields_of_the_best_cells() -> None:
     explanation = explain(model, as_sample(photo()))
     with torch.no_grad():
         matches = model(preprocess(as_sample(photo()), model.preprocessing).image.as_subclass(Tensor)[None]).matches
-    for term in (term for each in explanation.classes for term in each.terms):
+    for term in (term for explained in explanation.classes for term in explained.terms):
         row, col = matches.cells[0, term.prototype].tolist()
         assert term.cell == (row, col)
         assert term.distance == float(matches.distance_maps[0, term.prototype, row, col])
@@ -123,7 +123,7 @@ def test_one_forward_pass_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_classes_are_asked_for_by_name_or_label() -> None:
     model = real()
     sample = as_sample(photo())
-    order = [each.label for each in explain(model, sample, classes=[0, 1, 2]).classes]
+    order = [explained.label for explained in explain(model, sample, classes=[0, 1, 2]).classes]
     best, others = order[0], sorted({0, 1, 2} - {order[0]})
     names = model.class_names
     logits = explain(model, sample).logits
@@ -134,7 +134,7 @@ def test_classes_are_asked_for_by_name_or_label() -> None:
         ([others[1]], [best, others[1]]),
         ([others[1], names[others[0]], others[1]], [best, others[1], others[0]]),
     ):
-        assert [each.label for each in explain(model, sample, classes=asked).classes] == expected, asked
+        assert [explained.label for explained in explain(model, sample, classes=asked).classes] == expected, asked
 
 
 def test_an_unknown_class_gets_a_list_and_the_nearest_name() -> None:
@@ -177,30 +177,30 @@ def test_numbers_that_are_not_finite_are_refused() -> None:
 def test_origins_and_those_pictures_that_are_there(tmp_path: Path) -> None:
     model = toy()
     explanation = explain(model, as_sample(PICTURE))
-    assert {term.origin for each in explanation.classes for term in each.terms} == {None}
-    assert {term.crop for each in explanation.classes for term in each.terms} == {None}
+    assert {term.origin for explained in explanation.classes for term in explained.terms} == {None}
+    assert {term.crop for explained in explanation.classes for term in explained.terms} == {None}
     model.origins = origins_of(model)
     model.pictures = tmp_path / "prototypes"
     assert explain(model, as_sample(PICTURE)).predicted.terms[0].crop is None  # no such folder
     write_pictures(model.pictures, ("0.png", "1.png", "1.jpg"))
-    found = {t.prototype: t for each in explain(model, as_sample(PICTURE)).classes for t in each.terms}
-    assert [found[n].origin for n in range(4)] == list(model.origins)
-    assert [found[n].crop for n in range(4)] == [
+    result = {t.prototype: t for explained in explain(model, as_sample(PICTURE)).classes for t in explained.terms}
+    assert [result[n].origin for n in range(4)] == list(model.origins)
+    assert [result[n].crop for n in range(4)] == [
         str(model.pictures / "0.png"),
         str(model.pictures / "1.png"),
         None,
         None,
     ]
-    assert [found[n].picture for n in range(4)] == [None, str(model.pictures / "1.jpg"), None, None]
+    assert [result[n].picture for n in range(4)] == [None, str(model.pictures / "1.jpg"), None, None]
     (model.pictures / "0.png").unlink()
     assert {t.crop for t in explain(model, as_sample(PICTURE)).predicted.terms} == {str(model.pictures / "1.png"), None}
 
 
 def test_a_larger_prototype_sees_its_whole_patch() -> None:
     explanation = explain(toy(prototype_rows=2), as_sample(quarters((RED, YELLOW), (RED, YELLOW))))
-    found = {term.prototype: term for each in explanation.classes for term in each.terms}
-    assert (found[0].cell, found[0].region) == ((0, 0), (Box(0, 0, 8, 4),))
-    assert (found[1].cell, found[1].region) == ((0, 1), (Box(0, 4, 8, 8),))
+    result = {term.prototype: term for explained in explanation.classes for term in explained.terms}
+    assert (result[0].cell, result[0].region) == ((0, 0), (Box(0, 0, 8, 4),))
+    assert (result[1].cell, result[1].region) == ((0, 1), (Box(0, 4, 8, 8),))
     assert (explanation.sight.cells, explanation.sight.mean_fraction) == ((1, 2), 0.5)
 
 
@@ -226,7 +226,7 @@ def test_a_network_that_sees_everything_says_so() -> None:
         model = toy(Everywhere())
     explanation = explain(model, as_sample(PICTURE))
     assert explanation.sight.everything == explanation.sight.mean_fraction == 1.0
-    assert {term.region for each in explanation.classes for term in each.terms} == {(Box(0, 0, 8, 8),)}
+    assert {term.region for explained in explanation.classes for term in explained.terms} == {(Box(0, 0, 8, 8),)}
     for shown in (str(explanation), explanation._repr_html_()):
         assert "no small box can be drawn" in " ".join(shown.split())
         assert "may depend on every pixel" in " ".join(shown.split())

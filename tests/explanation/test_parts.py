@@ -43,15 +43,15 @@ def _assert_sums_hold(explanation: Explanation) -> None:
 
 def test_two_grids_are_explained_as_on_paper() -> None:
     explanation = explain(toy_with_two_grids(), as_sample(PICTURE))
-    found = {term.prototype: term for term in _terms(explanation)}
-    assert {n: (term.class_name, term.grid) for n, term in found.items()} == {
+    result = {term.prototype: term for term in _terms(explanation)}
+    assert {n: (term.class_name, term.grid) for n, term in result.items()} == {
         0: ("warm", 0),
         1: ("cold", 0),
         2: ("warm", 1),
         3: ("cold", 1),
     }
     # Red and blue are found in cells of 2 x 2 pixels, yellow and (one channel away) white in cells of 4 x 4.
-    assert {n: (term.cell, term.region) for n, term in found.items()} == {
+    assert {n: (term.cell, term.region) for n, term in result.items()} == {
         0: ((0, 0), (Box(0, 0, 2, 2),)),
         1: ((2, 0), (Box(4, 0, 6, 2),)),
         2: ((0, 1), (Box(0, 4, 4, 8),)),
@@ -65,7 +65,7 @@ def test_two_grids_are_explained_as_on_paper() -> None:
         ((2, 2), 1 / 4, "1"),
     ]
     assert explanation.sight == explanation.sights[0]
-    assert explanation.sight_of(found[3]) == explanation.more_sights[0]
+    assert explanation.sight_of(result[3]) == explanation.more_sights[0]
 
 
 @pytest.mark.parametrize("head", HEADS)
@@ -99,7 +99,9 @@ def test_a_region_of_one_grid_that_is_a_row_short_is_caught() -> None:
         ((y0, x0, y1, x1),) = term.region
         return replace(term, region=(Box(y0, x0, y1 - 1, x1),)) if term.grid == 1 else term
 
-    classes = tuple(replace(each, terms=tuple(map(shortened, each.terms))) for each in explanation.classes)
+    classes = tuple(
+        replace(explained, terms=tuple(map(shortened, explained.terms))) for explained in explanation.classes
+    )
     proven = prove(model, sample, replace(explanation, classes=classes))
     assert {(term.grid, term.proof is not None and term.proof.passed) for term in _terms(proven)} == {
         (0, True),
@@ -203,13 +205,15 @@ def test_a_constant_is_part_of_the_rest() -> None:
     model.head = _WithBias(model.ownership, 1.0, 0.25, learns=True).eval()
     explanation = explain(model, sample, top=3)
     _assert_sums_hold(explanation)
-    assert {each.class_name: each.constant for each in explanation.classes} == {"warm": 1.0, "cold": 2.0}
-    for each in explanation.classes:
-        assert (each.rest_terms, each.rest > each.constant) == (1, True)
+    assert {explained.class_name: explained.constant for explained in explanation.classes} == {"warm": 1.0, "cold": 2.0}
+    for explained in explanation.classes:
+        assert (explained.rest_terms, explained.rest > explained.constant) == (1, True)
     assert "from 1 more, and 2.00 for every image" in str(explanation)
     everything = explain(model, sample, top=4)
     _assert_sums_hold(everything)
-    assert [each.rest for each in everything.classes] == [each.constant for each in everything.classes]
+    assert [explained.rest for explained in everything.classes] == [
+        explained.constant for explained in everything.classes
+    ]
     assert "4 weighted scores, and 2.00 for every image" in str(everything)
     assert "and 2.00 for every image" in everything._repr_html_()
     assert "and +1.00 from the rest" in str(everything)

@@ -67,12 +67,12 @@ def test_every_kind_of_picture_gets_the_same_answer(
 def test_several_pictures_are_answered_in_their_order_whatever_the_batch(file: Path, pixels: Any) -> None:
     model = px.create_model("pixpnet", backbone="small-21", class_names=("jay", "wren", "robin"), size=32)
     others = [pixels[::-1].copy(), pixels[:, ::-1].copy(), file, Image.fromarray(255 - pixels), pixels]
-    alone = [px.Predictor(model).predict(each) for each in others]
+    alone = [px.Predictor(model).predict(item) for item in others]
     batched = px.Predictor(model, batch_size=2).predict(others)
-    assert [each.class_name for each in batched] == [each.class_name for each in alone]
+    assert [item.class_name for item in batched] == [item.class_name for item in alone]
     for one, many in zip(alone, batched, strict=True):
         assert many.probabilities == pytest.approx(one.probabilities, rel=1e-4)
-    assert [each.image for each in batched][2] == str(file)
+    assert [item.image for item in batched][2] == str(file)
     assert px.Predictor(model).predict([]) == []
     explained = px.Predictor(model, batch_size=2).explain(others)
     for explanation, answer in zip(explained, alone, strict=True):

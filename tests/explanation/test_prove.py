@@ -19,23 +19,23 @@ from tests.explanation.toys import PICTURE, RED, WHITE, as_sample, photo, quarte
 
 
 def _proofs(explanation: Explanation) -> Iterator[Proof]:
-    for each in explanation.classes:
-        for term in each.terms:
+    for explained in explanation.classes:
+        for term in explained.terms:
             assert term.proof is not None
             yield term.proof
 
 
 def _with_regions(explanation: Explanation, change: object) -> Explanation:
     classes = tuple(
-        replace(each, terms=tuple(replace(term, region=change(term.region)) for term in each.terms))  # type: ignore[operator]
-        for each in explanation.classes
+        replace(explained, terms=tuple(replace(term, region=change(term.region)) for term in explained.terms))  # type: ignore[operator]
+        for explained in explanation.classes
     )
     return replace(explanation, classes=classes)
 
 
-@pytest.mark.parametrize("how", [{}, {"distance": "squared_l2"}, {"prototype_rows": 2, "prototype_cols": 3}])
-def test_pixels_outside_a_region_never_move_its_cell(how: dict[str, object]) -> None:
-    model = real(**how)
+@pytest.mark.parametrize("options", [{}, {"distance": "squared_l2"}, {"prototype_rows": 2, "prototype_cols": 3}])
+def test_pixels_outside_a_region_never_move_its_cell(options: dict[str, object]) -> None:
+    model = real(**options)
     explanation = explain(model, as_sample(photo()), classes=[0, 1, 2])
     proven = prove(model, as_sample(photo()), explanation, draws=6, seed=1)
     for proof in _proofs(proven):
@@ -49,7 +49,8 @@ def test_pixels_outside_a_region_never_move_its_cell(how: dict[str, object]) -> 
         assert proof.field.outside == 48 * 48 - (y1 - y0) * (x1 - x0)
     # Nothing but the proofs, and the scores that decide, was added.
     classes = tuple(
-        replace(each, terms=tuple(replace(term, proof=None) for term in each.terms)) for each in proven.classes
+        replace(explained, terms=tuple(replace(term, proof=None) for term in explained.terms))
+        for explained in proven.classes
     )
     assert replace(proven, classes=classes, deciding=None) == explanation
 
@@ -85,13 +86,13 @@ def test_on_paper_the_color_of_the_rest_may_move_the_score_but_not_the_cell(monk
     explanation = explain(model, as_sample(PICTURE))
     white = as_sample(quarters((WHITE, WHITE), (WHITE, WHITE)), "white")
     proven = prove(model, as_sample(PICTURE), explanation, draws=3, others=[white])
-    found = {term.prototype: term.proof for each in proven.classes for term in each.terms}
-    assert all(proof is not None and proof.passed for proof in found.values())
-    assert found[3] is not None
-    assert found[3].score_outside >= similarity(0) - similarity(1) - 1e-6
+    result = {term.prototype: term.proof for explained in proven.classes for term in explained.terms}
+    assert all(proof is not None and proof.passed for proof in result.values())
+    assert result[3] is not None
+    assert result[3].score_outside >= similarity(0) - similarity(1) - 1e-6
     # White in the place of blue is two channels away, and whatever else is drawn, at most three can be.
-    assert found[2] is not None
-    assert found[2].inside >= similarity(0) - similarity(2) - 1e-6
+    assert result[2] is not None
+    assert result[2].inside >= similarity(0) - similarity(2) - 1e-6
 
 
 def test_the_pictures_around_regions_are_training_images_where_the_run_has_them(tmp_path: Path) -> None:
@@ -124,8 +125,8 @@ def test_the_pictures_around_regions_are_training_images_where_the_run_has_them(
 def test_the_box_of_upsampling_is_put_to_the_same_test() -> None:
     model = real()
     proven = prove(model, as_sample(photo()), explain(model, as_sample(photo())))
-    for each in proven.classes:
-        for term in each.terms:
+    for explained in proven.classes:
+        for term in explained.terms:
             assert term.proof is not None
             trial = term.proof.upsampling
             (box,) = trial.region

@@ -136,19 +136,19 @@ def test_json_of_a_version_without_grids_still_loads() -> None:
     assert Explanation.from_json(loaded.to_json()) == loaded
     assert (loaded.head, loaded.weighted, loaded.score_note) == ("linear", True, None)
     assert loaded.sights == (loaded.sight,)
-    assert {(term.grid, term.also) for each in loaded.classes for term in each.terms} == {(0, ())}
-    assert {each.constant for each in loaded.classes} == {0.0}
+    assert {(term.grid, term.also) for explained in loaded.classes for term in explained.terms} == {(0, ())}
+    assert {explained.constant for explained in loaded.classes} == {0.0}
 
 
 # Why not ---------------------------------------------------------------------------------------------------
 
 
 def test_the_toy_side_by_side(explanation: Explanation) -> None:
-    found = explanation.why_not("cold")
-    assert found.difference == pytest.approx(similarity(0) - similarity(1), abs=1e-6)
-    assert [pair.difference for pair in found.pairs] == pytest.approx([0.0, similarity(0) - similarity(1)], abs=1e-6)
-    assert [(pair.predicted.prototype, pair.other.prototype) for pair in found.pairs][1][1] == 3
-    assert found.rest == 0
+    result = explanation.why_not("cold")
+    assert result.difference == pytest.approx(similarity(0) - similarity(1), abs=1e-6)
+    assert [pair.difference for pair in result.pairs] == pytest.approx([0.0, similarity(0) - similarity(1)], abs=1e-6)
+    assert [(pair.predicted.prototype, pair.other.prototype) for pair in result.pairs][1][1] == 3
+    assert result.rest == 0
     with pytest.raises(ValueError, match="warm is the predicted class"):
         explanation.why_not("warm")
 
@@ -166,15 +166,19 @@ def test_pairs_and_the_rest_add_up_to_the_difference(
         terms = tuple(Term(0, 0, "", 1.0, c, 0.0, c, (0, 0), (), None, None, None) for c in contributions)
         return ClassExplanation(label, str(label), math.fsum([*contributions, rest]), 0.5, terms, rest, 1)
 
-    found = contrast(explained(0, mine, rest), explained(1, theirs, other_rest))
-    assert math.fsum(pair.difference for pair in found.pairs) + found.rest == pytest.approx(found.difference, abs=1e-6)
-    assert len(found.pairs) == max(len(mine), len(theirs))
+    result = contrast(explained(0, mine, rest), explained(1, theirs, other_rest))
+    assert math.fsum(pair.difference for pair in result.pairs) + result.rest == pytest.approx(
+        result.difference, abs=1e-6
+    )
+    assert len(result.pairs) == max(len(mine), len(theirs))
 
 
 def test_a_class_that_was_not_asked_for_says_how_to(explanation: Explanation) -> None:
     assert explanation.explained("cold") is explanation.explained(1) is explanation.classes[1]
     three = explain(real(), as_sample(photo()))
-    missing = next(name for name in three.class_names if name not in {each.class_name for each in three.classes})
+    missing = next(
+        name for name in three.class_names if name not in {explained.class_name for explained in three.classes}
+    )
     with pytest.raises(UnknownClass, match=f"classes=\\['{missing}'\\]"):
         three.explained(missing)
 
@@ -234,7 +238,9 @@ def test_the_text_fits_a_terminal_whatever_the_names(head: str) -> None:
         lines = str(shown).splitlines()
         assert max(map(len, lines)) <= WIDTH
         assert "jay.jpg: " + explanation.predicted.class_name in lines[0]
-        assert sum(".jpg" in line for line in lines) == 1 + sum(len(each.terms) for each in explanation.classes)
+        assert sum(".jpg" in line for line in lines) == 1 + sum(
+            len(explained.terms) for explained in explanation.classes
+        )
     if head == "linear":
         assert "more" in str(explanation)
 

@@ -32,7 +32,7 @@ def similarity(channels: int) -> float:
     return math.log(1 / (1 + channels * STEP) + 1)
 
 
-def toy(network: nn.Module | None = None, size: tuple[int, int] = (8, 8), **how: object) -> PixPNet:
+def toy(network: nn.Module | None = None, size: tuple[int, int] = (8, 8), **preprocessing: object) -> PixPNet:
     """Prototypes red and yellow (warm), blue and white (cold)."""
     architecture = Architecture(
         **{  # type: ignore[arg-type]
@@ -41,7 +41,7 @@ def toy(network: nn.Module | None = None, size: tuple[int, int] = (8, 8), **how:
             "distance": "squared_l2",
             "epsilon": 1.0,
             "own_weight": 1.0,
-            **how,
+            **preprocessing,
         }
     )
     backbone = Backbone(nn.AvgPool2d(4) if network is None else network, "", size)
@@ -82,9 +82,9 @@ def as_sample(pixels: np.ndarray, name: str = "a picture") -> Sample:
 PICTURE = quarters((RED, YELLOW), (BLUE, BLACK))
 
 
-def real(head: str = "class_sum", **how: object) -> PixPNet:
+def real(head: str = "class_sum", **settings: object) -> PixPNet:
     """A small backbone with random weights, three classes with two prototypes each."""
-    architecture = Architecture(**{"dim": 8, "prototypes_per_class": 2, "head": head, **how})  # type: ignore[arg-type]
+    architecture = Architecture(**{"dim": 8, "prototypes_per_class": 2, "head": head, **settings})  # type: ignore[arg-type]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
         backbone = Backbone(zoo.build("small-29"), "", (48, 48))
@@ -100,9 +100,9 @@ def real(head: str = "class_sum", **how: object) -> PixPNet:
     return model
 
 
-def real_with_two_grids(head: str = "class_sum", **how: object) -> PixPNet:
+def real_with_two_grids(head: str = "class_sum", **settings: object) -> PixPNet:
     """A small backbone cut at two stages: three classes, two prototypes of each at either."""
-    architecture = Architecture(**{"dim": 8, "prototypes_per_class": 4, "head": head, **how})  # type: ignore[arg-type]
+    architecture = Architecture(**{"dim": 8, "prototypes_per_class": 4, "head": head, **settings})  # type: ignore[arg-type]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(4)
         backbone = Backbone(zoo.build("small-21"), "stage2,stage3", (48, 48))

@@ -44,8 +44,8 @@ def test_every_figure_of_the_reference_comes_out_to_the_printed_digits(shared: P
     reference = json.loads((shared / "reference" / "mean_fields_224.json").read_text())["mean_fields"]
     for model, layers in reference.items():
         fields = receptive_fields(model, (3, 224, 224))
-        found = {layer: round(100 * fields[layer].mean_fraction, 4) for layer in layers}
-        assert found == layers, model
+        result = {layer: round(100 * fields[layer].mean_fraction, 4) for layer in layers}
+        assert result == layers, model
 
 
 @pytest.mark.parametrize("model", PAPER_LAYERS)

@@ -32,10 +32,10 @@ def test_pixels_outside_a_cells_field_never_change_that_cell(model: str, layer: 
     torch.manual_seed(0)
     network = zoo.build(model)
     field = px.receptive_fields(network, (3, 96, 96))[layer]
-    kept: list[Tensor] = []
+    remaining: list[Tensor] = []
     names = {**dict(network.named_modules())}
     path = {"maxpool4": "features.15"}.get(layer, layer)
-    names[path].register_forward_hook(lambda module, args, result: kept.append(result[0]))
+    names[path].register_forward_hook(lambda module, args, result: remaining.append(result[0]))
     original, noise = torch.randn(2, 1, 3, 96, 96).unbind(0)
     cells = [n for dim, n in enumerate(field.shape) if dim != field.channel_dim]
     with torch.no_grad():
@@ -44,7 +44,7 @@ def test_pixels_outside_a_cells_field_never_change_that_cell(model: str, layer: 
             inside = field.mask(*cell)
             network(torch.where(inside, original, noise))
             network(torch.where(inside, noise, original))
-            before, outside_changed, inside_changed = (_at(kept[k], cell, field.channel_dim) for k in (0, -2, -1))
+            before, outside_changed, inside_changed = (_at(remaining[k], cell, field.channel_dim) for k in (0, -2, -1))
             # The same kernels on the same shapes: bit for bit.
             assert torch.equal(before, outside_changed)
             assert not torch.equal(before, inside_changed)

@@ -62,8 +62,8 @@ def options(data: Path, **changes: Any) -> SearchOptions:
     return SearchOptions(**{**given, **changes})
 
 
-def candidate(place: int, backbone: str = "small-21") -> Candidate:
-    return Candidate(backbone, f"layer{place}", place, place / 100, place / 100, (4, 8, 8))
+def candidate(index: int, backbone: str = "small-21") -> Candidate:
+    return Candidate(backbone, f"layer{index}", index, index / 100, index / 100, (4, 8, 8))
 
 
 def history(study: Study) -> dict[str, list[str]]:

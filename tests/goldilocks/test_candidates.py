@@ -12,13 +12,13 @@ OWN = "tests.goldilocks.material:one_convolution"
 
 
 def test_layers_of_the_papers_table_that_cannot_be_cut_at_are_listed_with_the_reason() -> None:
-    found = survey(["densenet121", "resnet18", "squeezenet1_1"], 64)
-    assert len(found.candidates) + len(found.left_out) == 14 + 8 + 6  # rows of the table
-    reasons = {(cut.backbone, cut.at): cut.reason for cut in found.left_out}
+    result = survey(["densenet121", "resnet18", "squeezenet1_1"], 64)
+    assert len(result.candidates) + len(result.left_out) == 14 + 8 + 6  # rows of the table
+    reasons = {(cut.backbone, cut.at): cut.reason for cut in result.left_out}
     assert reasons.keys() == {("densenet121", "avgpool"), ("densenet121", "classifier"), ("resnet18", "fc")}
     assert "no layer 'avgpool' was run" in reasons["densenet121", "avgpool"]
     assert "(1000) is flat" in reasons["resnet18", "fc"]
-    fields = {cut.name: cut for cut in found.candidates}
+    fields = {cut.name: cut for cut in result.candidates}
     assert fields["resnet18 @ avgpool"].mean_field == 1.0
     block = fields["densenet121 @ denseblock2"]  # early channels of a dense block see less than late ones
     assert block.mean_field > block.mean_field_neurons
@@ -32,10 +32,10 @@ def test_the_field_on_the_axis_is_the_papers_figure() -> None:
 def test_paper_stands_for_the_21_networks_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = receptive_fields(OWN, (3, 4, 4))
     monkeypatch.setattr(candidates, "receptive_fields", lambda name, shape: nothing)
-    found = survey(["vgg16", "paper"], 224)
-    assert len({cut.backbone for cut in found.left_out}) == 21
+    result = survey(["vgg16", "paper"], 224)
+    assert len({cut.backbone for cut in result.left_out}) == 21
     # 4 DenseNets, Inception, 10 ResNets and their like, 2 SqueezeNets, 4 VGGs.
-    assert len(found.left_out) == 4 * 14 + 18 + 10 * 8 + 2 * 6 + 4 * 8
+    assert len(result.left_out) == 4 * 14 + 18 + 10 * 8 + 2 * 6 + 4 * 8
 
 
 def test_the_field_of_a_convolution_is_what_one_counts_by_hand() -> None:
@@ -46,11 +46,11 @@ def test_the_field_of_a_convolution_is_what_one_counts_by_hand() -> None:
 
 
 def test_of_layers_with_the_same_field_the_last_is_taken() -> None:
-    found = survey(["small-37"], 96).candidates
+    result = survey(["small-37"], 96).candidates
     names = ["stage1.halve", "stage1", "stage2", "stage3.mix", "stage3"]
-    assert [cut.at for cut in found] == names
-    assert [cut.order for cut in found] == sorted(cut.order for cut in found)
-    fields = [cut.mean_field for cut in found]
+    assert [cut.at for cut in result] == names
+    assert [cut.order for cut in result] == sorted(cut.order for cut in result)
+    fields = [cut.mean_field for cut in result]
     assert sorted(set(fields)) == fields
 
 
@@ -72,7 +72,7 @@ def test_a_pattern_may_fit_one_of_several_networks_but_must_fit_one() -> None:
 
 
 def test_only_cuts_inside_the_zone_are_chosen_ends_included() -> None:
-    cuts = [candidate(place) for place in (1, 5, 20, 60, 70)]
+    cuts = [candidate(position) for position in (1, 5, 20, 60, 70)]
     assert [cut.order for cut in inside(cuts, (0.05, 0.6))] == [5, 20, 60]
     with pytest.raises(SearchError, match=r"nearest are small-21 @ layer20 \(0.2000\) and small-21 @ layer60"):
         inside(cuts, (0.21, 0.4))

@@ -46,11 +46,11 @@ def test_an_unmodified_cut_that_sees_the_same_comes_first() -> None:
 
 def test_a_removed_stride_changes_the_weights_whose_neighbors_it_brings_nearer() -> None:
     # Behind it taps lie 1 pixel apart: 6 + 2 = 8 pixels a side, between 6 and 10.
-    found = propose(CHAIN, mean_field("3", "unstride:2"), SIZE, ["3"])[0]
-    assert found.edits == ("unstride:2",)
-    assert found.cells == (39, 39)
-    assert found.parameters == TOTAL - 148 - 4 * 4 * 9
-    assert found.kept == found.parameters / (TOTAL - 148)
+    result = propose(CHAIN, mean_field("3", "unstride:2"), SIZE, ["3"])[0]
+    assert result.edits == ("unstride:2",)
+    assert result.cells == (39, 39)
+    assert result.parameters == TOTAL - 148 - 4 * 4 * 9
+    assert result.kept == result.parameters / (TOTAL - 148)
 
 
 def test_no_depth_comes_nearer_than_the_nearest_that_is_proposed() -> None:
@@ -110,9 +110,9 @@ def test_no_edit_reaches_what_lies_behind_the_last_cut() -> None:
 
 
 def test_a_network_whose_tables_need_their_values_has_modified_cuts_too() -> None:
-    found = with_designs(survey([REORDERED], 16), 0.05)
-    modified = [cut for cut in found.candidates if cut.edits]
-    assert modified and [cut.mean_field for cut in modified] == [design.mean_field for design in found.designs]
+    result = with_designs(survey([REORDERED], 16), 0.05)
+    modified = [cut for cut in result.candidates if cut.edits]
+    assert modified and [cut.mean_field for cut in modified] == [design.mean_field for design in result.designs]
 
 
 def test_the_same_question_has_the_same_answer() -> None:

@@ -37,9 +37,9 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_a_planted_run_is_neither_called_nor_reported_as_the_candidates(
     pictures: Path, tmp_path: Path, planted: Path, finished: bool
 ) -> None:
-    what = options(pictures, method="pixpnet", backbones=("small-21",), layers=("stage2",))
+    search_options = options(pictures, method="pixpnet", backbones=("small-21",), layers=("stage2",))
     search = tmp_path / "search"
-    find_cuts(what, search)
+    find_cuts(search_options, search)
     (folder,) = (search / "runs").iterdir()
     wanted = read_config(folder / "config.yaml")
     shutil.rmtree(folder)
@@ -49,10 +49,10 @@ def test_a_planted_run_is_neither_called_nor_reported_as_the_candidates(
     else:
         planted_config = replace(wanted, backbone="planted_code:build", at="", weights="none")
         Run.create(folder, planted_config, open_run_data(wanted).listed)
-    result = find_cuts(what, search)
+    result = find_cuts(search_options, search)
     assert result.judged[0].accuracy is None
     assert "holds another run than this search wants" in str(result.judged[0].error)
     assert ("at is 'stage3' there" if finished else "planted_code:build") in str(result.judged[0].error)
     assert not planted.exists()
     shutil.rmtree(folder)
-    assert find_cuts(replace(what, retry_failed=True), search).judged[0].accuracy is not None
+    assert find_cuts(replace(search_options, retry_failed=True), search).judged[0].accuracy is not None

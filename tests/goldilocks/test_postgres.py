@@ -60,15 +60,15 @@ def server(tmp_path: Path) -> Iterator[str]:
 def test_two_workers_one_killed_in_a_trial_and_every_candidate_is_done_exactly_once(
     server: str, pictures: Path, tmp_path: Path
 ) -> None:
-    what = options(pictures, method="finetune", storage=server)
+    search_options = options(pictures, method="finetune", storage=server)
     journal, go, never = tmp_path / "journal", tmp_path / "go", tmp_path / "never"
     victim = start_worker(
-        "work", options=what, out=str(tmp_path / "a"), hang_at=2, mark=str(tmp_path / "in"), go=str(never),
+        "work", options=search_options, out=str(tmp_path / "a"), hang_at=2, mark=str(tmp_path / "in"), go=str(never),
         journal=str(journal),
     )  # fmt: skip
     wait_for(tmp_path / "in")
     other = start_worker(
-        "work", options=what, out=str(tmp_path / "b"), hang_at=1, mark=str(tmp_path / "also in"), go=str(go),
+        "work", options=search_options, out=str(tmp_path / "b"), hang_at=1, mark=str(tmp_path / "also in"), go=str(go),
         journal=str(journal),
     )  # fmt: skip
     wait_for(tmp_path / "also in")
@@ -81,7 +81,7 @@ def test_two_workers_one_killed_in_a_trial_and_every_candidate_is_done_exactly_o
     other.join(PATIENCE)
     assert other.exitcode == 0
 
-    result = find_cuts(what, tmp_path / "b")  # nothing is left to do: this only reads
+    result = find_cuts(search_options, tmp_path / "b")  # nothing is left to do: this only reads
     names = [cut.name for cut in result.judged]
     assert len(names) == 6 and not result.waiting
     assert Counter(journal.read_text().split("\n")[:-1]) == Counter(names)

@@ -34,7 +34,7 @@ class Noted(Unwatched):
         if task == "search":
             self.progress.append((done, total))
 
-    def judged(self, candidate: Candidate, found: Finished, done: int, total: int) -> None:
+    def judged(self, candidate: Candidate, result: Finished, done: int, total: int) -> None:
         self.names.append(candidate.name)
 
 
@@ -101,15 +101,15 @@ def test_finetune_and_probe_in_one_folder_are_compared(pictures: Path, tmp_path:
 
 
 def test_the_real_thing_leaves_a_run_whose_validation_accuracy_it_reports(pictures: Path, tmp_path: Path) -> None:
-    what = options(pictures, method="pixpnet", backbones=("small-21",), layers=("stage2",))
-    result = find_cuts(what, tmp_path)
+    search_options = options(pictures, method="pixpnet", backbones=("small-21",), layers=("stage2",))
+    result = find_cuts(search_options, tmp_path)
     (run,) = (tmp_path / "runs").iterdir()
     metrics = json.loads((run / "metrics.json").read_text())
     assert result.judged[0].accuracy == metrics["validation"]["accuracy"]
     assert metrics["test"] is None and not (run / "openings.jsonl").exists()
     # If the worker had died between the run's end and telling, the run is not trained again.
     (tmp_path / "study.sqlite3").unlink()
-    assert find_cuts(what, tmp_path).judged[0].accuracy == metrics["validation"]["accuracy"]
+    assert find_cuts(search_options, tmp_path).judged[0].accuracy == metrics["validation"]["accuracy"]
 
 
 def test_runs_of_other_weights_edits_or_settings_lie_elsewhere_and_a_long_list_of_edits_has_a_name(
@@ -118,7 +118,7 @@ def test_runs_of_other_weights_edits_or_settings_lie_elsewhere_and_a_long_list_o
     for name in ("a.pth", "b.pth"):
         (tmp_path / name).write_text(name)
     cut, first, second = candidate(1), str(tmp_path / "a.pth"), str(tmp_path / "b.pth")
-    edited = replace(cut, edits=tuple(f"pointwise:block{place}.convolution" for place in range(40)))
+    edited = replace(cut, edits=tuple(f"pointwise:block{index}.convolution" for index in range(40)))
     names = [
         run_name(cut, None, SETTINGS),
         run_name(cut, first, SETTINGS),
@@ -142,13 +142,13 @@ def test_a_candidate_that_fails_says_why_and_does_not_stop_the_others(
         yield from by_field(candidates, bench)
 
     use(monkeypatch, fails)
-    what = options(pictures, method="finetune")
-    result = find_cuts(what, tmp_path)
+    search_options = options(pictures, method="finetune")
+    result = find_cuts(search_options, tmp_path)
     assert [cut.error for cut in result.judged if cut.at == "stage2"] == ["RuntimeError: out of memory"] * 2
     assert all(cut.accuracy is not None for cut in result.judged if cut.at != "stage2")
     use(monkeypatch, by_field)
-    assert any(cut.error for cut in find_cuts(what, tmp_path).judged)
-    assert not any(cut.error for cut in find_cuts(replace(what, retry_failed=True), tmp_path).judged)
+    assert any(cut.error for cut in find_cuts(search_options, tmp_path).judged)
+    assert not any(cut.error for cut in find_cuts(replace(search_options, retry_failed=True), tmp_path).judged)
 
 
 @pytest.mark.parametrize("method", ["probe", "finetune"])
@@ -176,19 +176,19 @@ def test_a_full_disk_stops_the_search_and_what_was_found_is_kept(
             raise OSError(errno.ENOSPC, "No space left on device")
         yield from by_field(candidates, bench)
 
-    what = options(pictures, method="finetune", backbones=("small-21",))
+    search_options = options(pictures, method="finetune", backbones=("small-21",))
     use(monkeypatch, full)
     with pytest.raises(OSError, match="No space left"):
-        find_cuts(what, tmp_path)
+        find_cuts(search_options, tmp_path)
     use(monkeypatch, by_field)
     noted = Noted()
-    assert len(find_cuts(what, tmp_path, noted).judged) == 3
+    assert len(find_cuts(search_options, tmp_path, noted).judged) == 3
     assert noted.names == ["small-21 @ stage3"]
 
 
 def test_a_worker_that_is_killed_loses_only_what_it_was_at(pictures: Path, tmp_path: Path) -> None:
-    what = options(pictures, method="finetune")
-    given = {"options": what, "out": str(tmp_path / "out"), "journal": str(tmp_path / "journal")}
+    search_options = options(pictures, method="finetune")
+    given = {"options": search_options, "out": str(tmp_path / "out"), "journal": str(tmp_path / "journal")}
     mark, never = tmp_path / "in", tmp_path / "never"
     victim = start_worker("work", hang_at=3, mark=str(mark), go=str(never), **given)
     wait_for(mark)
@@ -207,17 +207,17 @@ def test_a_folder_of_another_search_or_of_something_else_is_refused(
     pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(monkeypatch, by_field)
-    what = options(pictures, method="finetune", backbones=("small-21",))
-    find_cuts(what, tmp_path / "out")
+    search_options = options(pictures, method="finetune", backbones=("small-21",))
+    find_cuts(search_options, tmp_path / "out")
     with pytest.raises(SearchError, match=r"another search, on folder:.* at 32 pixels with seed 0.*choose another"):
-        find_cuts(replace(what, size=24), tmp_path / "out")
+        find_cuts(replace(search_options, size=24), tmp_path / "out")
     (tmp_path / "thesis.tex").write_text("precious")
     with pytest.raises(SearchError, match="not empty and no search"):
-        find_cuts(what, tmp_path)
+        find_cuts(search_options, tmp_path)
     with pytest.raises(SearchError, match="is a file"):
-        find_cuts(what, tmp_path / "thesis.tex")
+        find_cuts(search_options, tmp_path / "thesis.tex")
     with pytest.raises(SearchError, match="no method 'guess'; there are probe, finetune, pixpnet"):
-        find_cuts(replace(what, method="guess"), tmp_path / "new")
+        find_cuts(replace(search_options, method="guess"), tmp_path / "new")
 
 
 def test_a_worker_that_begins_at_the_same_moment_as_another_takes_the_same_folder(
@@ -241,8 +241,8 @@ def test_weights_are_found_by_name_in_folders_and_missing_ones_are_named(tmp_pat
     for name in ("vgg16_bn.pth", "vgg16_features.pth", "resnet18-f37072fd.pth", "vgg11.safetensors", "small-37.pth"):
         (tmp_path / name).write_bytes(name.encode())
     names = ("vgg16", "resnet18", "vgg11", "small-21", "small", "vgg16_bn")
-    found = weights_for(names, [str(tmp_path)])
-    stems = {name: None if file is None else Path(file).name for name, file in found.items()}
+    result = weights_for(names, [str(tmp_path)])
+    stems = {name: None if file is None else Path(file).name for name, file in result.items()}
     assert stems == {
         "vgg16": "vgg16_features.pth", "resnet18": "resnet18-f37072fd.pth", "vgg11": "vgg11.safetensors",
         "small-21": None, "small": None, "vgg16_bn": "vgg16_bn.pth",
@@ -259,15 +259,20 @@ def test_weights_are_found_by_name_in_folders_and_missing_ones_are_named(tmp_pat
     assert identity(None) == identity("none") == "none"
     other = tmp_path / "copy.pth"
     other.write_bytes(b"vgg16_bn.pth")
-    assert identity(str(other)) == identity(str(tmp_path / "vgg16_bn.pth")) != identity(found["vgg16"])
+    assert identity(str(other)) == identity(str(tmp_path / "vgg16_bn.pth")) != identity(result["vgg16"])
 
 
 def test_the_paper_and_its_budget_decide_how_a_classifier_learns() -> None:
-    how = with_budget(PRESETS["paper"].optimization, replace(SETTINGS, epochs=10, batch=32, views=None))
-    assert (how.epochs, how.batch_size, how.warm_up_epochs, how.views) == (10, 32, 5, None)
-    assert (how.lr_backbone, how.lr_add_on, how.weight_decay, how.lr_schedule) == (1e-4, 3e-3, 1e-3, "warm_cosine")
-    assert plain_learning(how, random=False) == how
-    scratch = plain_learning(how, random=True)
+    optim = with_budget(PRESETS["paper"].optimization, replace(SETTINGS, epochs=10, batch=32, views=None))
+    assert (optim.epochs, optim.batch_size, optim.warm_up_epochs, optim.views) == (10, 32, 5, None)
+    assert (optim.lr_backbone, optim.lr_add_on, optim.weight_decay, optim.lr_schedule) == (
+        1e-4,
+        3e-3,
+        1e-3,
+        "warm_cosine",
+    )
+    assert plain_learning(optim, random=False) == optim
+    scratch = plain_learning(optim, random=True)
     assert (scratch.warm_up_epochs, scratch.lr_backbone) == (0, PRESETS["scratch"].optimization.lr_backbone)
 
 
@@ -295,8 +300,8 @@ def test_a_target_field_adds_modified_cuts_whose_edits_reach_the_configuration(
             yield Outcome(cut, 0.9 if cut.edits else 0.1, 9)
 
     use(monkeypatch, judge_by_building)
-    what = options(pictures, method="finetune", backbones=("small-37",), target_field=0.2)
-    result = find_cuts(what, tmp_path)
+    search_options = options(pictures, method="finetune", backbones=("small-37",), target_field=0.2)
+    result = find_cuts(search_options, tmp_path)
     modified = [cut for cut in built if cut.edits]
     assert modified and len(result.designs) == len(modified)
     assert min(abs(cut.mean_field - 0.2) for cut in modified) < min(

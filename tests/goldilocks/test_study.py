@@ -16,7 +16,7 @@ from pixpnet.goldilocks.study import Study
 from pixpnet.members.pixpnet import PRESETS, Losses
 from tests.goldilocks.material import SETTINGS, candidate, history
 
-CUTS = {f"cut {place}": candidate(place, "small-21" if place < 3 else "small-29") for place in (1, 2, 3, 4)}
+CUTS = {f"cut {index}": candidate(index, "small-21" if index < 3 else "small-29") for index in (1, 2, 3, 4)}
 
 
 @pytest.fixture

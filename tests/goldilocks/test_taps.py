@@ -25,12 +25,12 @@ SHARED = "tests.goldilocks.material:shared_relu"
 def test_taps_read_what_a_network_cut_there_gives(name: str, layers: tuple[str, ...]) -> None:
     torch.manual_seed(0)
     network = zoo.build(name)
-    found = sorted(survey([name], 32, layers).candidates, key=lambda cut: cut.order)
-    assert len(found) >= 5
+    result = sorted(survey([name], 32, layers).candidates, key=lambda cut: cut.order)
+    assert len(result) >= 5
     images = torch.randn(3, 3, 32, 32)
-    tapped = TappedBackbone(Backbone(network, found[-1].at, (32, 32)), found).eval()
+    tapped = TappedBackbone(Backbone(network, result[-1].at, (32, 32)), result).eval()
     with torch.no_grad():
-        for cut, features in zip(found, tapped(images), strict=True):
+        for cut, features in zip(result, tapped(images), strict=True):
             alone = Backbone(network, cut.at, (32, 32))
             assert features.shape == (3, cut.shape[0])
             torch.testing.assert_close(features, pool(alone(images)))

@@ -55,9 +55,9 @@ NETWORKS = {
 }
 
 
-def network(kind: str, size: int = SIZE, **how: object) -> PixPNet:
+def network(kind: str, size: int = SIZE, **preprocessing: object) -> PixPNet:
     """Two classes with two prototypes each, in eval mode."""
-    architecture = Architecture(**{"dim": 5, "prototypes_per_class": 2, **how})  # type: ignore[arg-type]
+    architecture = Architecture(**{"dim": 5, "prototypes_per_class": 2, **preprocessing})  # type: ignore[arg-type]
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore", FieldWarning)
         torch.manual_seed(0)
@@ -65,7 +65,7 @@ def network(kind: str, size: int = SIZE, **how: object) -> PixPNet:
         return PixPNet(backbone, architecture, ("jay", "wren"), Preprocessing().scaled_to(size)).eval()
 
 
-def two_grids(size: int = SIZE, **how: object) -> PixPNet:
+def two_grids(size: int = SIZE, **preprocessing: object) -> PixPNet:
     """Two classes with three prototypes each: two of them look at 12 x 12 cells of 3 x 3 pixels, one at 4 x 4 coarser.
 
     Prototypes 0 to 3 are those of the first grid (two for each class), 4 and 5 those of the second.
@@ -75,7 +75,7 @@ def two_grids(size: int = SIZE, **how: object) -> PixPNet:
             near=nn.Conv2d(3, 4, 3, stride=2, padding=1), relu=nn.ReLU(), far=nn.Conv2d(4, 6, 5, stride=3, padding=2)
         )
     )
-    architecture = Architecture(**{"dim": 5, "prototypes_per_class": 3, **how})  # type: ignore[arg-type]
+    architecture = Architecture(**{"dim": 5, "prototypes_per_class": 3, **preprocessing})  # type: ignore[arg-type]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         backbone = Backbone(network, "near,far", (size, size))

@@ -42,9 +42,11 @@ BEYOND = {
 }
 
 
-def build(name: str, at: str, biased: bool, **how: object) -> PixPNet:
+def build(name: str, at: str, biased: bool, **preprocessing: object) -> PixPNet:
     """A network in eval mode with four prototypes."""
-    model = around(lambda: zoo.build(name), at, SIZE, Architecture(**{"dim": 16, "prototypes_per_class": 2, **how}))  # type: ignore[arg-type]
+    model = around(
+        lambda: zoo.build(name), at, SIZE, Architecture(**{"dim": 16, "prototypes_per_class": 2, **preprocessing})
+    )  # type: ignore[arg-type]
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(1)
         randomize(model, biased)
@@ -55,14 +57,14 @@ def around(
     network: Callable[[], nn.Module],
     at: str,
     size: tuple[int, int],
-    how: Architecture,
+    architecture: Architecture,
     preprocessing: Preprocessing = PREPROCESSING,
 ) -> PixPNet:
     """A network of two classes in eval mode; it may see everything, as gates do."""
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore", FieldWarning)
         torch.manual_seed(0)
-        return PixPNet(Backbone(network(), at, size), how, ("jay", "wren"), preprocessing).eval()
+        return PixPNet(Backbone(network(), at, size), architecture, ("jay", "wren"), preprocessing).eval()
 
 
 def randomize(model: nn.Module, biased: bool) -> None:
@@ -109,7 +111,7 @@ def explained(name: str, biased: bool) -> tuple[Scene, Heatmaps]:
     return about, prp(about)
 
 
-def kept(about: Scene, found: Heatmaps) -> Tensor:
+def kept(about: Scene, result: Heatmaps) -> Tensor:
     """How much of each similarity arrived at the pixels; 1 is all."""
     largest = torch.stack([similarities.double().amax() for similarities in about.similarity_maps])
-    return found.maps.double().sum(dim=(1, 2)) / largest
+    return result.maps.double().sum(dim=(1, 2)) / largest

@@ -55,11 +55,11 @@ def test_the_box_is_that_around_numpys_percentile(height: int, width: int, seed:
 
 def test_upsampling_many_prototypes_is_upsampling_each(model: PixPNet) -> None:
     maps = torch.rand(37, 6, 6, generator=torch.Generator().manual_seed(0))
-    found = MAPPINGS["upsampling"](staged(model, maps, (SIZE, 30)))
+    result = MAPPINGS["upsampling"](staged(model, maps, (SIZE, 30)))
     for number in (0, 16, 36):
         alone = MAPPINGS["upsampling"](staged(model, maps[number : number + 1], (SIZE, 30)))
-        assert torch.equal(alone.maps[0], found.maps[number])
-        assert alone.regions[0] == found.regions[number]
+        assert torch.equal(alone.maps[0], result.maps[number])
+        assert alone.regions[0] == result.regions[number]
 
 
 def test_a_random_map_needs_a_generator_and_repeats_with_its_seed(model: PixPNet) -> None:
@@ -82,9 +82,9 @@ def test_a_random_region_is_the_field_of_the_best_cell_at_any_place(kind: str) -
     maps = torch.zeros(200, rows, cols)
     maps[:, 0 if kind == "empty" else rows // 2, cols // 2] = 1.0
     honest = MAPPINGS["field"](staged(model, maps, (SIZE, SIZE))).regions[0]
-    found = MAPPINGS["random"](staged(model, maps, (SIZE, SIZE), generator)).regions
+    result = MAPPINGS["random"](staged(model, maps, (SIZE, SIZE), generator)).regions
     corners = set()
-    for region in found:
+    for region in result:
         assert [(b.y1 - b.y0, b.x1 - b.x0) for b in region] == [(b.y1 - b.y0, b.x1 - b.x0) for b in honest]
         if region:
             top, left = min(b.y0 for b in region), min(b.x0 for b in region)
@@ -101,28 +101,28 @@ def test_a_random_region_is_the_field_of_the_best_cell_at_any_place(kind: str) -
 @pytest.mark.parametrize("size", [(SIZE, SIZE), (19, 33)])
 def test_heatmaps_are_the_mapping_of_one_forward_pass(model: PixPNet, mapping: str, size: tuple[int, int]) -> None:
     wanted = [3, 0, 3]
-    found = heatmaps(model, image(*size), wanted, mapping, torch.Generator().manual_seed(0))
+    result = heatmaps(model, image(*size), wanted, mapping, torch.Generator().manual_seed(0))
     with torch.no_grad():
         matches = model(image(*size)[None]).matches
     view = scene(model, image(*size), wanted, torch.Generator().manual_seed(0))
     expected = model.grids[0].comparison.similarity(matches.distance_maps[0, wanted])
     torch.testing.assert_close(torch.stack(view.similarity_maps), expected)
     again = MAPPINGS[mapping](view)
-    assert torch.equal(found.maps, again.maps)
-    assert found.maps.shape == (3, *size)
-    assert found.regions == again.regions
-    assert len(found.regions) == 3
-    assert not found.maps.requires_grad
+    assert torch.equal(result.maps, again.maps)
+    assert result.maps.shape == (3, *size)
+    assert result.regions == again.regions
+    assert len(result.regions) == 3
+    assert not result.maps.requires_grad
 
 
 def test_the_region_by_field_is_that_of_the_score(model: PixPNet) -> None:
-    found = heatmaps(model, image(), range(4))
+    result = heatmaps(model, image(), range(4))
     with torch.no_grad():
         matches = model(image()[None]).matches
-    for number, region in enumerate(found.regions):
+    for number, region in enumerate(result.regions):
         row, col = matches.cells[0, number].tolist()
         assert list(region) == model.field.boxes(row, col)
-        torch.testing.assert_close(found.maps[number].max(), matches.scores[0, number])
+        torch.testing.assert_close(result.maps[number].max(), matches.scores[0, number])
 
 
 def test_an_unknown_mapping_is_answered_with_the_known_ones(model: PixPNet) -> None:

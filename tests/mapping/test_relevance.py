@@ -34,24 +34,24 @@ EVERY = [*FAMILIES, *BEYOND]
 
 @pytest.mark.parametrize("name", EVERY)
 def test_without_biases_all_of_the_similarity_arrives_at_the_pixels(name: str) -> None:
-    about, found = explained(name, biased=False)
-    torch.testing.assert_close(kept(about, found), torch.ones(3, dtype=torch.float64), rtol=1e-4, atol=0)
+    about, result = explained(name, biased=False)
+    torch.testing.assert_close(kept(about, result), torch.ones(3, dtype=torch.float64), rtol=1e-4, atol=0)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_biases_take_a_little_and_never_add(name: str) -> None:
-    about, found = explained(name, biased=True)
-    assert (kept(about, found) <= 1 + 1e-4).all()
+    about, result = explained(name, biased=True)
+    assert (kept(about, result) <= 1 + 1e-4).all()
     # Only where every input of a cell is dead, so that a bias alone speaks.
-    assert (kept(about, found) >= 0.9).all()
+    assert (kept(about, result) >= 0.9).all()
 
 
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("name", EVERY)
 def test_relevance_is_exactly_zero_outside_the_field_of_the_best_cell(name: str, biased: bool) -> None:
-    about, found = explained(name, biased)
+    about, result = explained(name, biased)
     field = about.model.field_at(SIZE)
-    for heatmap, region, cell in zip(found.maps, found.regions, about.cells, strict=True):
+    for heatmap, region, cell in zip(result.maps, result.regions, about.cells, strict=True):
         mask = field.mask(*cell)
         assert (heatmap[~mask] == 0).all()
         assert (heatmap[mask] > 0).any()
@@ -68,9 +68,9 @@ def test_most_families_have_something_outside_the_field_to_be_zero() -> None:
 
 @pytest.mark.parametrize("name", EVERY)
 def test_relevance_is_finite_and_never_negative(name: str) -> None:
-    _, found = explained(name, biased=True)
-    assert torch.isfinite(found.maps).all()
-    assert (found.maps >= 0).all()
+    _, result = explained(name, biased=True)
+    assert torch.isfinite(result.maps).all()
+    assert (result.maps >= 0).all()
 
 
 @pytest.mark.parametrize("distance", ["cosine", "squared_l2"])
@@ -81,13 +81,13 @@ def test_every_distance_similarity_prototype_size_and_add_on_conserves(
     distance: str, similarity: str, kernel: tuple[int, int], cells: str
 ) -> None:
     rows, cols = kernel
-    how = {"distance": distance, "similarity": similarity, "prototype_rows": rows, "prototype_cols": cols}
-    how |= {"cells": cells}
-    model = build("small-21", "", biased=False, **how)
+    options = {"distance": distance, "similarity": similarity, "prototype_rows": rows, "prototype_cols": cols}
+    options |= {"cells": cells}
+    model = build("small-21", "", biased=False, **options)
     about = scene(model, picture(), [0, 2])
-    found = prp(about)
-    torch.testing.assert_close(kept(about, found), torch.ones(2, dtype=torch.float64), rtol=1e-4, atol=0)
-    for heatmap, cell in zip(found.maps, about.cells, strict=True):
+    result = prp(about)
+    torch.testing.assert_close(kept(about, result), torch.ones(2, dtype=torch.float64), rtol=1e-4, atol=0)
+    for heatmap, cell in zip(result.maps, about.cells, strict=True):
         assert (heatmap[~model.field_at(SIZE).mask(*cell)] == 0).all()
 
 
@@ -119,9 +119,9 @@ def test_each_prototype_has_the_map_it_would_have_alone() -> None:
 
 def test_no_prototypes_no_maps() -> None:
     model = build("small-21", "", biased=True)
-    found = prp(scene(model, picture(), []))
-    assert found.maps.shape == (0, *SIZE)
-    assert found.regions == ()
+    result = prp(scene(model, picture(), []))
+    assert result.maps.shape == (0, *SIZE)
+    assert result.regions == ()
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, 0.5])
@@ -135,9 +135,9 @@ def test_a_picture_of_one_color_conserves_too(value: float) -> None:
 def test_noise_beyond_black_and_white_conserves_too() -> None:
     model = build("resnet18", "layer1", biased=False)
     about = scene(model, 5 * torch.randn(3, *SIZE, generator=torch.Generator().manual_seed(1)), [0, 1])
-    found = prp(about)
-    assert (found.maps >= 0).all()
-    assert kept(about, found).tolist() == pytest.approx([1, 1], rel=1e-3)
+    result = prp(about)
+    assert (result.maps >= 0).all()
+    assert kept(about, result).tolist() == pytest.approx([1, 1], rel=1e-3)
 
 
 def test_a_dead_network_gives_zeros_and_not_nan() -> None:
@@ -145,8 +145,8 @@ def test_a_dead_network_gives_zeros_and_not_nan() -> None:
     with torch.no_grad():
         for parameter in model.backbone.parameters():
             parameter.zero_()
-    found = prp(scene(model, picture(), [0]))
-    assert (found.maps == 0).all()
+    result = prp(scene(model, picture(), [0]))
+    assert (result.maps == 0).all()
 
 
 class Watched:

@@ -54,7 +54,7 @@ def test_two_pixels_through_four_layers_by_hand() -> None:
     image = torch.full((3, 1, 2), 0.5)
     image[0, 0] = torch.tensor([0.5, 0.25])
     about = scene(model, image, [0, 1])
-    found = prp(about)
+    result = prp(about)
     similarities = [float(maps[0, 0]) for maps in about.similarity_maps]
 
     # First layer, black 0 and white 1. Output 0: 2 (1/2 - 0) = 1 and 1 (1/4 - 0) = 1/4, so 4/5 and 1/5.
@@ -62,9 +62,9 @@ def test_two_pixels_through_four_layers_by_hand() -> None:
     # Prototype 0 asks for the first embedding: 2 * 3/2 and 2 * 3/4, so 2/3 and 1/3. The first of these comes from 5/4
     # and 1/4 (5/6 and 1/6), the second from 5/4 alone: 2/3 * 5/6 + 1/3 = 8/9 and 1/9.
     expected = torch.tensor([8 / 9 * 4 / 5 + 1 / 9 * 2 / 5, 8 / 9 * 1 / 5 + 1 / 9 * 3 / 5])
-    torch.testing.assert_close(found.maps[0, 0], similarities[0] * expected)
+    torch.testing.assert_close(result.maps[0, 0], similarities[0] * expected)
     # Prototype 1 asks for the second: -1 * 3/2 gets nothing, 3 * 3/4 all, which comes from 5/4 alone.
-    torch.testing.assert_close(found.maps[1, 0], similarities[1] * torch.tensor([4 / 5, 1 / 5]))
+    torch.testing.assert_close(result.maps[1, 0], similarities[1] * torch.tensor([4 / 5, 1 / 5]))
 
 
 def test_an_embedding_that_is_only_pulled_down_is_shared_by_what_pulls() -> None:
@@ -185,13 +185,13 @@ def test_every_layer_gives_back_what_it_gets(layer: nn.Module, seed: int, signed
     # What is no longer the image itself has the rule of inner layers.
     tape = record(lambda images: layer.eval()(nn.functional.hardtanh(images, -9, 9)), values)
     relevance = torch.rand(protos, *tape.result.shape, generator=generator)
-    found = pixels_of(tape, relevance)
-    assert (found >= 0).all()
+    result = pixels_of(tape, relevance)
+    assert (result >= 0).all()
     # A window that lies in the padding saw nothing but the bias.
     bias = layer.bias if isinstance(layer, nn.Conv2d) else None
     saw_something = tape.result != (0 if bias is None else bias[:, None, None])
     expected = (relevance * saw_something).sum(dim=(1, 2, 3, 4))
-    torch.testing.assert_close(found.sum(dim=(1, 2, 3, 4)), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(result.sum(dim=(1, 2, 3, 4)), expected, rtol=1e-4, atol=1e-5)
 
 
 @given(layer=_layers(), seed=st.integers(0, 1000), signed=st.booleans(), first=st.booleans(), data=st.data())
@@ -209,8 +209,8 @@ def test_a_rectangle_and_the_rest_add_up_to_the_whole(
     rows, cols = (sorted(data.draw(st.integers(0, end)) for _ in range(2)) for end in whole.shape[-2:])
     part = torch.zeros_like(whole)
     part[..., slice(*rows), slice(*cols)] = whole[..., slice(*rows), slice(*cols)]
-    found = pixels_of(tape, part) + pixels_of(tape, whole - part)
-    torch.testing.assert_close(found, pixels_of(tape, whole), rtol=1e-9, atol=1e-12)
+    result = pixels_of(tape, part) + pixels_of(tape, whole - part)
+    torch.testing.assert_close(result, pixels_of(tape, whole), rtol=1e-9, atol=1e-12)
 
 
 @given(
@@ -241,16 +241,16 @@ def test_a_sum_with_a_tensor_of_fewer_axes_gathers_what_came_to_its_copies() -> 
     values = torch.rand(1, 3, 4, 5) + 0.1
     tape = record(lambda images: images.abs() + images.abs()[0, :, :1, :1], values)
     relevance = torch.rand(2, *tape.result.shape)
-    found = pixels_of(tape, relevance)
-    torch.testing.assert_close(found.sum(dim=(1, 2, 3, 4)), relevance.sum(dim=(1, 2, 3, 4)))
+    result = pixels_of(tape, relevance)
+    torch.testing.assert_close(result.sum(dim=(1, 2, 3, 4)), relevance.sum(dim=(1, 2, 3, 4)))
 
 
 def test_normalized_cells_keep_relevance_in_the_cell_by_hand() -> None:
     """Channels 3, 1 and 2 have the mean 2: of the three differences one is above 0, one below, one is 0."""
     tape = record(lambda images: NormalizedCells()(images.abs()), torch.tensor([3.0, 1.0, 2.0]).reshape(1, 3, 1, 1))
-    found = [pixels_of(tape, relevance.reshape(1, 1, 3, 1, 1)).flatten() for relevance in torch.eye(3)]
+    result = [pixels_of(tape, relevance.reshape(1, 1, 3, 1, 1)).flatten() for relevance in torch.eye(3)]
     # x - mean: 3 > 0 and -2 < 0, so x alone has a positive part, and has it all; so have 1 and 2.
-    for number, relevance in enumerate(found):
+    for number, relevance in enumerate(result):
         torch.testing.assert_close(relevance, torch.eye(3)[number])
     # A channel that is 0 gives nothing; what it gets belongs to those that made the mean: 3/4 and 1/4.
     tape = record(lambda images: NormalizedCells()(images.abs()), torch.tensor([3.0, 1.0, 0.0]).reshape(1, 3, 1, 1))
@@ -262,8 +262,8 @@ def test_normalized_cells_keep_relevance_in_the_cell_by_hand() -> None:
 @pytest.mark.parametrize("reduce", [lambda x: x.mean(dim=1, keepdim=True), lambda x: x.mean(dim=(1, 2, 3))])
 def test_a_negative_mean_is_shared_by_what_made_it_negative(reduce: Callable[[Tensor], Tensor]) -> None:
     tape = record(lambda images: reduce(images.clone()), torch.tensor([1.0, -5.0, -1.0]).reshape(1, 3, 1, 1))
-    found = pixels_of(tape, torch.ones(1, *tape.result.shape))
-    torch.testing.assert_close(found.flatten(), torch.tensor([0.0, 5 / 6, 1 / 6]))
+    result = pixels_of(tape, torch.ones(1, *tape.result.shape))
+    torch.testing.assert_close(result.flatten(), torch.tensor([0.0, 5 / 6, 1 / 6]))
 
 
 @pytest.mark.parametrize(
@@ -282,9 +282,9 @@ def test_a_first_layer_that_reads_mixed_colors_gives_back_what_it_gets(mix: Call
     layer = nn.Conv2d(mix(image).shape[1], 4, 3, bias=False)
     tape = record(lambda images: layer(mix(images)).relu(), image)
     relevance = torch.rand(2, *tape.result.shape) * tape.result
-    found = pixels_of(tape, relevance)
-    assert (found >= 0).all()
-    torch.testing.assert_close(found.sum(dim=(1, 2, 3, 4)), relevance.sum(dim=(1, 2, 3, 4)), rtol=1e-4, atol=1e-6)
+    result = pixels_of(tape, relevance)
+    assert (result >= 0).all()
+    torch.testing.assert_close(result.sum(dim=(1, 2, 3, 4)), relevance.sum(dim=(1, 2, 3, 4)), rtol=1e-4, atol=1e-6)
 
 
 def test_the_bounds_of_mixed_colors_hold_every_value_that_they_can_have() -> None:

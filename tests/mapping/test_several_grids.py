@@ -47,45 +47,45 @@ def test_a_prototype_has_the_map_and_region_that_it_has_alone(
     assert together.maps.shape == (5, *size)
     if mapping == "random":
         return
-    for place, prototype in enumerate(WANTED):
+    for index, prototype in enumerate(WANTED):
         alone = heatmaps(model, picture(size), [prototype], mapping)
-        torch.testing.assert_close(together.maps[place], alone.maps[0], rtol=1e-4, atol=1e-7)
-        assert together.regions[place] == alone.regions[0]
+        torch.testing.assert_close(together.maps[index], alone.maps[0], rtol=1e-4, atol=1e-7)
+        assert together.regions[index] == alone.regions[0]
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_maps_are_those_of_algorithm_2_on_each_grids_field(model: PixPNet, size: tuple[int, int]) -> None:
     view = scene(model, picture(size), WANTED)
-    found = MAPPINGS["field"](view)
-    for place, prototype in enumerate(WANTED):
+    result = MAPPINGS["field"](view)
+    for index, prototype in enumerate(WANTED):
         field = model.fields_at(size)[model.grid_of(prototype).number]
-        expected = algorithm_2(field, view.similarity_maps[place][None])
-        torch.testing.assert_close(found.maps[place], expected[0], rtol=1e-6, atol=4e-6)
-        boxes = BoxPainter.of(field, gaussian=True).paint(view.similarity_maps[place][None])
-        torch.testing.assert_close(found.maps[place], boxes[0], rtol=1e-5, atol=1e-5)
+        expected = algorithm_2(field, view.similarity_maps[index][None])
+        torch.testing.assert_close(result.maps[index], expected[0], rtol=1e-6, atol=4e-6)
+        boxes = BoxPainter.of(field, gaussian=True).paint(view.similarity_maps[index][None])
+        torch.testing.assert_close(result.maps[index], boxes[0], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("mapping", ["field", "field_flat", "prp"])
 def test_regions_are_exact_fields_of_each_grid(model: PixPNet, mapping: str) -> None:
-    found = heatmaps(model, picture(), range(6), mapping)
+    result = heatmaps(model, picture(), range(6), mapping)
     with torch.no_grad():
         cells = model(picture()[None]).matches.cells[0].tolist()
     for prototype, (row, col) in enumerate(cells):
         field = model.fields[model.grid_of(prototype).number]
-        assert list(found.regions[prototype]) == field.boxes(row, col)
+        assert list(result.regions[prototype]) == field.boxes(row, col)
 
 
 def test_random_regions_have_the_sizes_of_each_grids_fields(model: PixPNet) -> None:
     honest = heatmaps(model, picture(), range(6)).regions
     moved = heatmaps(model, picture(), range(6), "random", torch.Generator().manual_seed(0)).regions
-    sides = [[[(box.y1 - box.y0, box.x1 - box.x0) for box in region] for region in each] for each in (honest, moved)]
+    sides = [[[(box.y1 - box.y0, box.x1 - box.x0) for box in region] for region in item] for item in (honest, moved)]
     assert sides[0] == sides[1]
     assert sides[0][0] != sides[0][5]
 
 
-@pytest.mark.parametrize("how", [{}, {"distance": "squared_l2"}, {"prototype_rows": 2, "cells": "normalized"}])
-def test_relevance_is_conserved_and_stays_in_the_field_of_each_grid(how: dict[str, object]) -> None:
-    model = two_grids(dim=16, **how)
+@pytest.mark.parametrize("options", [{}, {"distance": "squared_l2"}, {"prototype_rows": 2, "cells": "normalized"}])
+def test_relevance_is_conserved_and_stays_in_the_field_of_each_grid(options: dict[str, object]) -> None:
+    model = two_grids(dim=16, **options)
     with torch.no_grad():
         for module in model.backbone.modules():
             if isinstance(module, torch.nn.Conv2d):
@@ -96,9 +96,9 @@ def test_relevance_is_conserved_and_stays_in_the_field_of_each_grid(how: dict[st
                 if isinstance(layer, torch.nn.Conv2d) and layer.bias is not None:
                     layer.bias.zero_()
     about = scene(model, picture(), list(range(6)))
-    found = prp(about)
-    torch.testing.assert_close(kept(about, found), torch.ones(6, dtype=torch.float64), rtol=1e-3, atol=0)
-    for prototype, (heatmap, cell) in enumerate(zip(found.maps, about.cells, strict=True)):
+    result = prp(about)
+    torch.testing.assert_close(kept(about, result), torch.ones(6, dtype=torch.float64), rtol=1e-3, atol=0)
+    for prototype, (heatmap, cell) in enumerate(zip(result.maps, about.cells, strict=True)):
         outside = ~model.fields[model.grid_of(prototype).number].mask(*cell)
         assert (heatmap[outside] == 0).all()
         assert outside.any()

@@ -59,11 +59,11 @@ def smallest(values: Array, labels: Sequence[int], owners: Sequence[Sequence[int
 def slope(function: Callable[[Array], float], at: Array, step: float = 1e-6) -> Array:
     """The gradient by central differences."""
     gradient = np.zeros_like(at)
-    for place in np.ndindex(*at.shape):
+    for position in np.ndindex(*at.shape):
         there, here = at.copy(), at.copy()
-        there[place] += step
-        here[place] -= step
-        gradient[place] = (function(there) - function(here)) / (2 * step)
+        there[position] += step
+        here[position] -= step
+        gradient[position] = (function(there) - function(here)) / (2 * step)
     return gradient
 
 

@@ -103,7 +103,10 @@ def test_a_claimed_region_one_row_short_fails_the_proof(made: Made) -> None:
     def replace_row(box: Any) -> Any:
         return box._replace(y1=box.y1 - 1)
 
-    classes = tuple(replace(each, terms=tuple(map(short, each.terms))) for each in explanation.classes)
+    classes = tuple(
+        replace(class_explanation, terms=tuple(map(short, class_explanation.terms)))
+        for class_explanation in explanation.classes
+    )
     proven = prove(made.model, sample, replace(explanation, classes=classes), draws=3)
     assert not all(term.proof.passed for explained in proven.classes for term in explained.terms if term.proof)
 
@@ -163,12 +166,12 @@ def test_evaluation_and_replacement_are_the_same_with_two_processes_as_with_one(
         if isinstance(action, Replace)
     ]
 
-    how = actions[-1].how if actions else None
+    replacement = actions[-1].settings if actions else None
     (alone,), (leader, other) = (
-        replaced_and_judged(tmp_path, world_size, made.path, made.config.data, how) for world_size in (1, 2)
+        replaced_and_judged(tmp_path, world_size, made.path, made.config.data, replacement) for world_size in (1, 2)
     )
     assert leader == other
-    losses = [each["judgement"].pop("loss") for each in (leader, alone)]
+    losses = [item["judgement"].pop("loss") for item in (leader, alone)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
     assert leader == alone
 

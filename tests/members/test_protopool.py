@@ -92,14 +92,14 @@ def trained(config: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Trai
 
 
 def test_the_defaults_are_the_published_numbers() -> None:
-    found = ProtoPoolConfig()
-    architecture, losses, optim = found.architecture, found.losses, found.optimization
+    result = ProtoPoolConfig()
+    architecture, losses, optim = result.architecture, result.losses, result.optimization
     assert (architecture.prototypes, architecture.dim, architecture.slots) == (202, 256, 10)
     assert (architecture.temperature, architecture.epsilon) == (0.5, 1e-4)
     assert (architecture.own_weight, architecture.other_weight) == (1.0, 0.0)
     assert (losses.cluster_weight, losses.separation_weight, losses.off_class_l1) == (0.8, 0.08, 1e-4)
     assert (losses.orthogonality, losses.mixup) == (1.0, 0.5)
-    assert found.annealing == Annealing(epochs=30, scale=1000.0, head_scale=10_000.0)
+    assert result.annealing == Annealing(epochs=30, scale=1000.0, head_scale=10_000.0)
     assert (optim.warm_up_epochs, optim.lr_schedule, optim.lr_step_epochs, optim.lr_step_factor) == (
         10,
         "steps",
@@ -107,8 +107,8 @@ def test_the_defaults_are_the_published_numbers() -> None:
         0.1,
     )
     assert (optim.lr_backbone, optim.lr_add_on, optim.lr_prototypes, optim.lr_head) == (1e-4, 3e-3, 3e-3, 1e-4)
-    assert found.replacement.head_epochs == 25
-    assert replace(PRESETS["paper"], frame=None) == found
+    assert result.replacement.head_epochs == 25
+    assert replace(PRESETS["paper"], frame=None) == result
     assert set(PRESETS) == {"paper", "laptop", "scratch", "frozen", "tail"}
 
 
@@ -129,9 +129,9 @@ def test_a_pool_without_prototypes_for_others_is_refused() -> None:
 
 def test_there_is_one_replacement_at_the_end_whatever_the_epochs() -> None:
     settings = replace(ProtoPoolConfig(), optimization=replace(ProtoPoolConfig().optimization, epochs=47))
-    for found, joint in ((stages(ProtoPoolConfig()), 20), (stages(settings), 37)):
-        assert [(stage.name, stage.epochs) for stage in found] == [("warm_up", 10), ("joint", joint), ("head", 25)]
-        assert [any(isinstance(action, Replace) for action in stage.at_end) for stage in found] == [False, True, False]
+    for result, joint in ((stages(ProtoPoolConfig()), 20), (stages(settings), 37)):
+        assert [(stage.name, stage.epochs) for stage in result] == [("warm_up", 10), ("joint", joint), ("head", 25)]
+        assert [any(isinstance(action, Replace) for action in stage.at_end) for stage in result] == [False, True, False]
 
 
 def test_rehearsed_replacements_come_after_the_last_epochs_and_the_head_learns_behind_the_last_one_only() -> None:
@@ -170,15 +170,15 @@ def test_slots_learn_with_prototypes_and_the_head_learns_alone_by_less() -> None
 
 def test_rates_and_weight_decay_are_the_published_ones() -> None:
     model = pixel_model("protopool", ProtoPoolArchitecture(dim=3), classes=2, size=4)
-    found = groups(model, ProtoPoolConfig(), {})
-    assert {name: (group.rate, group.weight_decay) for name, group in found.items()} == {
+    result = groups(model, ProtoPoolConfig(), {})
+    assert {name: (group.rate, group.weight_decay) for name, group in result.items()} == {
         "backbone": (1e-4, 1e-3),
         "add_on": (3e-3, 1e-3),
         "prototypes": (3e-3, 0.0),
         "slots": (3e-3, 0.0),
         "head": (1e-4, 1e-3),
     }
-    listed = [id(parameter) for group in found.values() for parameter in group.parameters]
+    listed = [id(parameter) for group in result.values() for parameter in group.parameters]
     assert len(listed) == len(set(listed)) == len(list(model.parameters()))
 
 
@@ -332,7 +332,7 @@ def test_it_learns_without_mixup_and_on_kept_features_too(config: RunConfig, tmp
     few = replace(SETTINGS.optimization, epochs=2, warm_up_epochs=0)
     short = config.with_settings(optimization=few, replacement=FinalReplacement(head_epochs=1))
     plain = short.with_settings(losses=ProtoPoolLosses(mixup=0.0))
-    kept = short.with_settings(optimization=replace(few, frozen="all"))
-    for name, changed in (("plain", plain), ("kept", kept)):
+    remaining = short.with_settings(optimization=replace(few, frozen="all"))
+    for name, changed in (("plain", plain), ("kept", remaining)):
         assert in_child("train", config=changed, out=str(tmp_path / name)) == 0
         assert PixPNet.load(tmp_path / name).origins is not None

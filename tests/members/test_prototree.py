@@ -96,14 +96,14 @@ def tree_of(model: PixPNet) -> TreeDecision:
 
 
 def test_the_defaults_are_the_published_numbers() -> None:
-    found = ProtoTreeConfig()
-    assert (found.architecture.dim, found.architecture.depth, found.pruning.threshold) == (256, 9, 0.01)
-    optim = found.optimization
+    result = ProtoTreeConfig()
+    assert (result.architecture.dim, result.architecture.depth, result.pruning.threshold) == (256, 9, 0.01)
+    optim = result.optimization
     assert (optim.epochs, optim.warm_up_epochs, optim.batch_size, optim.weight_decay) == (100, 30, 64, 0.0)
     assert (optim.lr_backbone, optim.lr_add_on, optim.lr_prototypes) == (1e-5, 1e-3, 1e-3)
-    assert (found.last_block, found.last_block_rate) == ("layer4.2", 1e-3)
-    assert found.replacement.unique == "none"
-    assert replace(PRESETS["paper"], frame=None) == found
+    assert (result.last_block, result.last_block_rate) == ("layer4.2", 1e-3)
+    assert result.replacement.unique == "none"
+    assert replace(PRESETS["paper"], frame=None) == result
 
 
 def test_rates_halve_after_sixty_epochs_and_every_ten_from_there() -> None:
@@ -113,11 +113,11 @@ def test_rates_halve_after_sixty_epochs_and_every_ten_from_there() -> None:
 
 
 def test_pruning_and_one_replacement_come_at_the_end() -> None:
-    found = stages(ProtoTreeConfig())
-    assert [(stage.name, stage.epochs) for stage in found] == [("warm_up", 30), ("joint", 70)]
-    assert [type(action) for action in found[-1].at_end] == [Prune, Replace]
-    assert not found[0].at_end
-    assert [stage.selectable for stage in found] == ["never", "end"]
+    result = stages(ProtoTreeConfig())
+    assert [(stage.name, stage.epochs) for stage in result] == [("warm_up", 30), ("joint", 70)]
+    assert [type(action) for action in result[-1].at_end] == [Prune, Replace]
+    assert not result[0].at_end
+    assert [stage.selectable for stage in result] == ["never", "end"]
 
 
 @pytest.mark.filterwarnings("ignore:a cell at")
@@ -316,9 +316,9 @@ def test_an_explanation_is_the_path_to_the_leaf_that_gives_most(trained: Trained
         assert [term.prototype for term in explained.terms] == [
             turn.node for turn in tree_of(model).tree().path_to(path.leaf)
         ]
-        for term, found, probability in zip(explained.terms, path.found, path.probabilities, strict=True):
+        for term, result, probability in zip(explained.terms, path.found, path.probabilities, strict=True):
             there = math.exp(float(scores[term.prototype]))
-            assert probability == pytest.approx(there if found else 1 - there, rel=1e-3, abs=1e-5)
+            assert probability == pytest.approx(there if result else 1 - there, rel=1e-3, abs=1e-5)
         assert path.weight == pytest.approx(math.prod(path.probabilities), rel=1e-6)
         assert math.fsum(term.contribution for term in explained.terms) + explained.rest == pytest.approx(
             explained.logit
@@ -351,11 +351,11 @@ def test_words_say_what_is_shown_and_what_is_not(trained: Trained) -> None:
 
 
 def test_the_audit_finds_a_simple_tree(trained: Trained) -> None:
-    found = audit(trained.path, trained.model, open_run_data(trained.config), pixels=1).reasoning
-    assert found.verdict == "holds"
+    result = audit(trained.path, trained.model, open_run_data(trained.config), pixels=1).reasoning
+    assert result.verdict == "holds"
     tree = tree_of(trained.model).tree()
-    assert f"{tree.depth} levels deep, of {tree.num_nodes} nodes" in found.findings[0].evidence
-    assert found.size == (2 * tree.depth, 2 * tree.num_nodes)
+    assert f"{tree.depth} levels deep, of {tree.num_nodes} nodes" in result.findings[0].evidence
+    assert result.size == (2 * tree.depth, 2 * tree.num_nodes)
 
 
 def test_a_hard_tree_is_a_model_of_its_own(trained: Trained, tmp_path: Path) -> None:
@@ -413,8 +413,8 @@ def test_a_class_behind_no_prototype_that_is_found_is_measured_by_nothing(traine
     data = open_run_data(trained.config)
     samples = [preprocess(data.reader(entry), model.preprocessing) for entry in data.val if entry.label == 0]
     for mapping in MAPPINGS.values():
-        found = relevance_ordering(model, samples, mapping, prototypes_per_sample=1)
-        assert (found.pairs, found.area, found.recovery) == ((), None, None)
+        result = relevance_ordering(model, samples, mapping, prototypes_per_sample=1)
+        assert (result.pairs, result.area, result.recovery) == ((), None, None)
 
 
 def test_measured_figures_say_that_prototypes_have_no_class(trained: Trained, tmp_path: Path) -> None:
@@ -437,8 +437,8 @@ def test_the_audit_holds_for_leaves_that_are_certain(trained: Trained, inference
     decision.inference = inference
     decision.knowledge.zero_()
     decision.knowledge[:, 0] = 5000.0
-    found = check_reasoning(model)
-    assert found.verdict == "holds", found.findings
+    result = check_reasoning(model)
+    assert result.verdict == "holds", result.findings
 
 
 def test_an_interrupted_conversion_leaves_nothing(trained: Trained, tmp_path: Path, monkeypatch: Any) -> None:

@@ -34,16 +34,16 @@ from tests.training.material import draw_pictures
 
 
 def test_the_defaults_are_the_published_numbers() -> None:
-    found = SDFASAConfig()
-    assert (found.architecture.dim, found.architecture.prototypes_per_class) == (64, 10)
-    losses = found.losses
+    result = SDFASAConfig()
+    assert (result.architecture.dim, result.architecture.prototypes_per_class) == (64, 10)
+    losses = result.losses
     assert (losses.cluster_weight, losses.separation_weight, losses.orthonormality) == (0.8, 0.08, 1e-4)
     assert (losses.alignment, losses.alignment_margin) == (0.5, 0.1)
-    optim = found.optimization
+    optim = result.optimization
     assert (optim.epochs, optim.warm_up_epochs, optim.batch_size, optim.weight_decay) == (12, 5, 80, 1e-3)
     assert (optim.lr_schedule, optim.lr_step_epochs, optim.lr_step_factor) == ("steps", 3, 0.2)
     assert (optim.lr_backbone, optim.lr_add_on, optim.lr_prototypes, optim.lr_head) == (1e-4, 3e-3, 3e-3, 1e-6)
-    assert replace(PRESETS["paper"], frame=None) == found
+    assert replace(PRESETS["paper"], frame=None) == result
     assert set(PRESETS) == {"paper", "laptop", "scratch", "frozen", "tail"}
 
 
@@ -92,10 +92,10 @@ def test_logits_are_those_of_loops_and_weights_of_a_class_sum_to_their_number(se
     torch.testing.assert_close(decision.weights().sum(dim=1), torch.full((3,), 3.0).double())
     assert torch.equal(decision.weights()[decision.own], torch.ones(9).double())
     decision.weight.data = torch.from_numpy(weights)
-    found = decision.weights()
-    torch.testing.assert_close(found.sum(dim=1), torch.full((3,), 3.0).double())
-    assert bool((found[decision.own] > 0).all())
-    assert not found[~decision.own].any()
+    result = decision.weights()
+    torch.testing.assert_close(result.sum(dim=1), torch.full((3,), 3.0).double())
+    assert bool((result[decision.own] > 0).all())
+    assert not result[~decision.own].any()
     np.testing.assert_allclose(
         decision.logits(torch.from_numpy(scores)).detach().numpy(), aggregated(weights, scores, owners, 3)
     )
@@ -149,8 +149,8 @@ def test_the_alignment_is_that_of_loops_over_cells(seed: int, margin: float) -> 
     rng = np.random.default_rng(seed)
     deep, shallow = rng.normal(size=(2, 5, 2, 3)), rng.normal(size=(2, 4, 4, 9))
     cells = rng.integers(0, 6, size=(2, 3))
-    found = alignment_loss(torch.from_numpy(deep), torch.from_numpy(shallow), torch.from_numpy(cells), margin)
-    assert float(found) == pytest.approx(aligned(deep, shallow, cells, margin), rel=1e-9, abs=1e-12)
+    result = alignment_loss(torch.from_numpy(deep), torch.from_numpy(shallow), torch.from_numpy(cells), margin)
+    assert float(result) == pytest.approx(aligned(deep, shallow, cells, margin), rel=1e-9, abs=1e-12)
 
 
 def test_the_deep_map_alone_learns_from_it() -> None:

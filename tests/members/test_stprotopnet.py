@@ -65,8 +65,8 @@ def trained(config: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Trai
 
 
 def test_the_defaults_are_the_published_numbers() -> None:
-    found = STProtoPNetConfig()
-    architecture, losses, optim = found.architecture, found.losses, found.optimization
+    result = STProtoPNetConfig()
+    architecture, losses, optim = result.architecture, result.losses, result.optimization
     assert (architecture.dim, architecture.prototypes_per_class, architecture.upsampling) == (64, 5, 2)
     assert (architecture.own_weight, architecture.other_weight, architecture.branches) == (1.0, -0.5, "both")
     assert (losses.cluster_weight, losses.separation_trivial, losses.separation_support) == (0.8, 0.08, 0.48)
@@ -75,8 +75,8 @@ def test_the_defaults_are_the_published_numbers() -> None:
     assert (optim.epochs, optim.warm_up_epochs, optim.weight_decay) == (120, 10, 1e-4)
     assert (optim.lr_schedule, optim.lr_step_epochs, optim.lr_step_factor) == ("steps", 20, 0.2)
     assert (optim.lr_backbone, optim.lr_add_on, optim.lr_prototypes, optim.lr_head) == (1e-4, 3e-3, 3e-3, 1e-4)
-    assert (found.replacement.start, found.replacement.every, found.replacement.head_epochs) == (100, 10, 10)
-    assert replace(PRESETS["paper"], frame=None) == found
+    assert (result.replacement.start, result.replacement.every, result.replacement.head_epochs) == (100, 10, 10)
+    assert replace(PRESETS["paper"], frame=None) == result
     assert PRESETS["support"].architecture.branch_names == ("support",)
 
 
@@ -126,12 +126,12 @@ def test_add_ons_are_the_published_ones(images: Any, upsampling: int, kinds: lis
 
 def pairs(bases: Array, choose: Any) -> float:
     """The mean over ordered pairs of different classes of the chosen scalar product, in loops."""
-    found = []
+    result = []
     for a, one in enumerate(bases):
         for b, other in enumerate(bases):
             if a != b:
-                found.append(choose(float(p @ q) for p in one for q in other))
-    return float(np.mean(found))
+                result.append(choose(float(p @ q) for p in one for q in other))
+    return float(np.mean(result))
 
 
 @given(st.integers(0, 10_000), st.integers(2, 4), st.integers(1, 3))
@@ -226,9 +226,9 @@ def test_a_term_of_another_branch_is_left_out() -> None:
     cells = torch.rand(2, 3, 2, 2).double()
     step = step_of(STProtoPNetArchitecture(dim=3, prototypes_per_class=1), cells, [0, 1], "trivial")
     terms = [LossTerm("own", 2.0, cluster, "trivial"), LossTerm("other", 5.0, separation, "support")]
-    found = loss_of(step, terms)
-    assert set(found.terms) == {"own"}
-    assert found.total.item() == pytest.approx(2 * cluster(step).item())
+    result = loss_of(step, terms)
+    assert set(result.terms) == {"own"}
+    assert result.total.item() == pytest.approx(2 * cluster(step).item())
 
 
 # Replacement ------------------------------------------------------------------------------------------------------

@@ -54,17 +54,17 @@ def trained(config: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Trai
 
 
 def test_the_defaults_are_the_published_numbers() -> None:
-    found = TesNetConfig()
-    assert (found.architecture.dim, found.architecture.prototypes_per_class) == (64, 10)
-    assert (found.architecture.own_weight, found.architecture.other_weight) == (1.0, -0.5)
-    losses = found.losses
+    result = TesNetConfig()
+    assert (result.architecture.dim, result.architecture.prototypes_per_class) == (64, 10)
+    assert (result.architecture.own_weight, result.architecture.other_weight) == (1.0, -0.5)
+    losses = result.losses
     assert (losses.cluster_weight, losses.separation_weight, losses.off_class_l1) == (0.8, 0.08, 1e-4)
     assert (losses.orthonormality, losses.subspace_separation) == (1e-4, 1e-7)
-    optim = found.optimization
+    optim = result.optimization
     assert (optim.epochs, optim.warm_up_epochs, optim.lr_schedule, optim.lr_step_epochs) == (20, 5, "steps", 5)
     assert (optim.lr_backbone, optim.lr_add_on, optim.lr_prototypes, optim.lr_head) == (1e-4, 3e-3, 3e-3, 1e-4)
-    assert (found.replacement.start, found.replacement.head_epochs) == (10, 20)
-    assert replace(PRESETS["paper"], frame=None) == found
+    assert (result.replacement.start, result.replacement.head_epochs) == (10, 20)
+    assert replace(PRESETS["paper"], frame=None) == result
     assert set(PRESETS) == {"paper", "laptop", "scratch", "frozen", "tail"}
 
 
@@ -81,15 +81,15 @@ def test_a_head_without_epochs_of_its_own_is_refused() -> None:
 
 
 def test_stages_are_warm_up_joint_replacement_head_and_again() -> None:
-    found = stages(TesNetConfig())
-    assert [(stage.name, stage.epochs) for stage in found] == [
+    result = stages(TesNetConfig())
+    assert [(stage.name, stage.epochs) for stage in result] == [
         ("warm_up", 5), ("joint", 5), ("head", 20), ("joint", 10), ("head", 20),
     ]  # fmt: skip
-    assert [any(isinstance(action, Replace) for action in stage.at_end) for stage in found] == [
+    assert [any(isinstance(action, Replace) for action in stage.at_end) for stage in result] == [
         False, True, False, True, False,
     ]  # fmt: skip
-    assert [keep_in_shape in stage.each_step for stage in found] == [True, True, False, True, False]
-    assert {term.name: term.weight for term in found[1].losses} == {
+    assert [keep_in_shape in stage.each_step for stage in result] == [True, True, False, True, False]
+    assert {term.name: term.weight for term in result[1].losses} == {
         "cross_entropy": 1.0,
         "cluster": 0.8,
         "separation": 0.08,
@@ -101,8 +101,8 @@ def test_stages_are_warm_up_joint_replacement_head_and_again() -> None:
 
 def test_weights_decay_in_backbone_and_add_on_only() -> None:
     model = pixel_model("tesnet", TesNetArchitecture(dim=3), classes=2, size=4)
-    found = MEMBER.groups(model, TesNetConfig(), {})
-    assert {name: group.weight_decay for name, group in found.items()} == {
+    result = MEMBER.groups(model, TesNetConfig(), {})
+    assert {name: group.weight_decay for name, group in result.items()} == {
         "backbone": 1e-3, "add_on": 1e-3, "prototypes": 0.0, "head": 0.0,
     }  # fmt: skip
 
@@ -118,8 +118,8 @@ def test_a_prototype_becomes_the_patch_with_the_largest_projection_and_not_with_
     images[0, :, 1, 0] = torch.tensor([0.9, 0.9, 0.0])  # at 45 degrees, and long
     images[1, :, 1, 1] = torch.tensor([1.0, 0.3, 0.0])
     labels, ids = [0, 1], ["a", "b"]
-    how = TesNetConfig().replacement
-    origins = replace_prototypes(model, batches_of(images, labels, ids, 1), entries_of(labels, ids), how)
+    replacement = TesNetConfig().replacement
+    origins = replace_prototypes(model, batches_of(images, labels, ids, 1), entries_of(labels, ids), replacement)
     assert [(origin.image, origin.row, origin.col) for origin in origins] == [("a", 1, 0), ("b", 1, 1)]
     # The patch itself takes the place, at its own length.
     torch.testing.assert_close(model.prototypes.data[0].flatten(), torch.tensor([0.9, 0.9, 0.0]), rtol=0, atol=0)

@@ -122,9 +122,9 @@ def test_numbers_that_papers_do_not_give_are_protopnets(name: str) -> None:
 @pytest.mark.parametrize("name", ["npprotopnet", "quasiprotopnet", "psprotopnet", "semiprotopnet"])
 def test_heads_that_never_learn_have_no_stage_no_parameters_that_learn_and_no_l1(name: str) -> None:
     member = member_named(name)
-    found = member.stages(member.preset("paper"))
-    assert {stage.name for stage in found} == {"warm_up", "joint"}
-    assert {term.name for stage in found for term in stage.losses} == {"cross_entropy", "cluster", "separation"}
+    result = member.stages(member.preset("paper"))
+    assert {stage.name for stage in result} == {"warm_up", "joint"}
+    assert {term.name for stage in result for term in stage.losses} == {"cross_entropy", "cluster", "separation"}
     decision = member.parts(member.preset("paper").architecture, (4,), 3).decision
     assert not any(parameter.requires_grad for parameter in decision.parameters())
 
@@ -139,8 +139,8 @@ def test_epochs_of_a_head_that_never_learns_are_refused(name: str) -> None:
 def test_only_semi_protopnet_never_replaces_and_may_be_kept_after_every_joint_epoch() -> None:
     for name in [*NAMES, "cosineprotopnet"]:
         for preset in member_named(name).presets.values():
-            found = member_named(name).stages(preset)
-            replaces = any(isinstance(action, Replace) for stage in found for action in stage.at_end)
+            result = member_named(name).stages(preset)
+            replaces = any(isinstance(action, Replace) for stage in result for action in stage.at_end)
             assert replaces == (name != "semiprotopnet")
     stages = member_named("semiprotopnet").stages(SemiProtoPNetConfig())
     assert [(stage.name, stage.epochs, stage.selectable) for stage in stages] == [
@@ -175,9 +175,9 @@ def test_a_window_takes_the_place_of_a_prototype_whole() -> None:
     rng = np.random.default_rng(0)
     images, labels, ids = rng.random((4, 3, 4, 4)).astype(np.float32), [0, 1, 0, 1], ["a", "b", "c", "d"]
     before = model.prototypes.detach().numpy().astype(np.float64)
-    how = GenProtoPNetConfig().replacement
+    replacement = GenProtoPNetConfig().replacement
     batches = batches_of(torch.from_numpy(images), labels, ids, 3)
-    origins = replace_prototypes(model, batches, entries_of(labels, ids), how)
+    origins = replace_prototypes(model, batches, entries_of(labels, ids), replacement)
     distances = squared_maps(images.astype(np.float64), before)
     for j, origin in enumerate(origins):
         n, y, x = min(

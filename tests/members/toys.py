@@ -45,13 +45,13 @@ class Trained:
         """The embedding of the patch that each prototype is said to be."""
         data = open_run_data(self.config)
         entries = {entry.id: entry for entry in data.train}
-        found = []
+        result = []
         for origin in self.model.origins or ():
             sample = preprocess(data.reader(entries[origin.image]), self.model.preprocessing)
             with torch.no_grad():
                 cells = self.model.embed(sample.image.as_subclass(Tensor)[None])[origin.grid][0]
-            found.append(cells[:, origin.row, origin.col])
-        return found
+            result.append(cells[:, origin.row, origin.col])
+        return result
 
 
 def trained_run(config: RunConfig, path: Path, after_step: Callable[[Fitting], None]) -> Trained:

@@ -27,9 +27,9 @@ TOP_LEFT, TOP_RIGHT = (Box(0, 0, 4, 4),), (Box(0, 4, 4, 8),)
 BOTTOM_LEFT, BOTTOM_RIGHT = (Box(4, 0, 8, 4),), (Box(4, 4, 8, 8),)
 
 
-def finder(side: int = 4, **how: object) -> PixPNet:
+def finder(side: int = 4, **preprocessing: object) -> PixPNet:
     """The network, for pictures of 8 x 8."""
-    return toy(nn.AvgPool2d(side), **how)
+    return toy(nn.AvgPool2d(side), **preprocessing)
 
 
 def picture(
@@ -64,10 +64,10 @@ def data_of(
     train: Sequence[Sample], val: Sequence[Sample] = (), point_parts: tuple[int, ...] = (0, 1), classes: int = 2
 ) -> DataSet:
     """A data set of pictures that are there already."""
-    kept = {sample.id: as_read(sample) for sample in (*train, *val)}
+    remaining = {sample.id: as_read(sample) for sample in (*train, *val)}
 
     def read(entry: Entry) -> Sample:
-        return kept[entry.id]
+        return remaining[entry.id]
 
     reader: Callable[[Entry], Sample] = read
     return DataSet(

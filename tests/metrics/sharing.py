@@ -25,8 +25,8 @@ def network() -> PixPNet:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         backbone = Backbone(zoo.build("small-21"), "", (32, 32))
-        how = Architecture(dim=8, prototypes_per_class=2)
-        return PixPNet(backbone, how, ("a", "b", "c"), Preprocessing().scaled_to(32)).eval()
+        architecture = Architecture(dim=8, prototypes_per_class=2)
+        return PixPNet(backbone, architecture, ("a", "b", "c"), Preprocessing().scaled_to(32)).eval()
 
 
 def samples() -> list[Sample]:

@@ -144,7 +144,7 @@ def test_an_origin_that_is_no_training_image_of_the_class_is_found(
 ) -> None:
     assert any(entry.id == image for entry in (*data.train, *data.val)) == image.startswith(("train", "val"))
     result = audited(run, data, with_origin(PixPNet.load(run), 1, lambda origin: replace(origin, image=image)))
-    finding = next(each for each in result.grounding.findings if "training image" in each.claim)
+    finding = next(item for item in result.grounding.findings if "training image" in item.claim)
     assert finding.verdict == "fails"
     assert why in finding.evidence
     assert result.grounding.failed == (1,)
@@ -414,22 +414,22 @@ def test_a_run_from_before_there_were_members_audits_as_it_did_then(
         os.utime(file)
     monkeypatch.chdir(tmp_path)
     model, config = PixPNet.load(old), Run(old).config
-    found = to_plain(audit(old, model, open_run_data(config), threshold=0.75))
+    result = to_plain(audit(old, model, open_run_data(config), threshold=0.75))
     expected = json.loads((folder / "audit_before_members.json").read_text())
     renamed = "every origin is a training image of a class that may give the prototype its patch"
     expected["grounding"]["findings"][1]["claim"] = renamed
     expected["localization"] = expected.pop("localisation")
     # What wins was not looked at then.
-    assert found["localization"].pop("winning_region") > 0
-    assert found["localization"].pop("images") == 9
-    assert "region that wins" in found["localization"]["findings"].pop(1)["claim"]
+    assert result["localization"].pop("winning_region") > 0
+    assert result["localization"].pop("images") == 9
+    assert "region that wins" in result["localization"]["findings"].pop(1)["claim"]
     for judged in ("validation", "validation_before", "test", "test_before"):
-        assert found["conduct"]["metrics"][judged].pop("readings") is None  # there were no other readings then
+        assert result["conduct"]["metrics"][judged].pop("readings") is None  # there were no other readings then
     for part in ("localization", "conduct"):
-        assert found[part] == expected[part]
+        assert result[part] == expected[part]
     for part, figure in (("grounding", "largest_difference"), ("reasoning", "largest_error")):
-        assert found[part].pop(figure) == pytest.approx(expected[part].pop(figure), abs=1e-6)
-        for record in (found, expected):
+        assert result[part].pop(figure) == pytest.approx(expected[part].pop(figure), abs=1e-6)
+        for record in (result, expected):
             for finding in record[part]["findings"]:
                 finding["evidence"] = re.sub(r"\d(\.\d+)?e-\d+", "little", finding["evidence"])
-        assert found[part] == expected[part]
+        assert result[part] == expected[part]

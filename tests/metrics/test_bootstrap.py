@@ -13,23 +13,23 @@ VALUES = st.lists(st.tuples(st.floats(-5, 5), st.integers(0, 4)), min_size=1, ma
 @given(VALUES)
 def test_an_interval_lies_among_the_means_of_clusters(pairs: list[tuple[float, int]]) -> None:
     values, clusters = zip(*pairs, strict=True)
-    found = bootstrap_mean(values, clusters, seed=0, draws=200)
-    assert found is not None
-    assert found.mean == pytest.approx(sum(values) / len(values))
+    result = bootstrap_mean(values, clusters, seed=0, draws=200)
+    assert result is not None
+    assert result.mean == pytest.approx(sum(values) / len(values))
     of_clusters = [np.mean([v for v, c in pairs if c == cluster]) for cluster in set(clusters)]
     if len(of_clusters) == 1:
-        assert found.low is found.high is None
+        assert result.low is result.high is None
     else:
-        assert found.low is not None
-        assert found.high is not None
-        assert min(of_clusters) - 1e-9 <= found.low <= found.high <= max(of_clusters) + 1e-9
+        assert result.low is not None
+        assert result.high is not None
+        assert min(of_clusters) - 1e-9 <= result.low <= result.high <= max(of_clusters) + 1e-9
 
 
 def test_two_clusters_are_drawn_as_on_paper() -> None:
     # Of two clusters with means 0 and 1, both draws are 0 with chance 1/4, 1 with chance 1/4, else one of each.
-    found = bootstrap_mean([0.0, 0.0, 1.0, 1.0], "aabb", seed=3, draws=4000, level=0.8)
-    assert found is not None
-    assert (found.mean, found.low, found.high) == (0.5, 0.0, 1.0)
+    result = bootstrap_mean([0.0, 0.0, 1.0, 1.0], "aabb", seed=3, draws=4000, level=0.8)
+    assert result is not None
+    assert (result.mean, result.low, result.high) == (0.5, 0.0, 1.0)
     narrow = bootstrap_mean([0.0, 0.0, 1.0, 1.0], "aabb", seed=3, draws=4000, level=0.4)
     assert narrow is not None
     assert (narrow.low, narrow.high) == (0.5, 0.5)

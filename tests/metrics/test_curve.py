@@ -24,23 +24,23 @@ def test_area_and_recovery_of_a_network_on_paper(method: str) -> None:
     # The corner's sum goes 0 1 2 3 4, so d is 16 9 4 1 0 and 1 / (d + 1) + 1 is 18/17 11/10 6/5 3/2 2, then stays.
     model, start = block_sums(), torch.zeros(3, 4, 4)
     order = torch.tensor([*CORNER, *ELSEWHERE])
-    found = Curves(model, method, Spacing(points=200, times=0)).curve(start, ones_in_a_corner(), order, 0)
+    result = Curves(model, method, Spacing(points=200, times=0)).curve(start, ones_in_a_corner(), order, 0)
     expected = [log(18 / 17), log(1.1), log(1.2), log(1.5), *[log(2)] * 13]
-    assert found.similarities.tolist() == pytest.approx(expected)
+    assert result.similarities.tolist() == pytest.approx(expected)
     rise = log(2) - log(18 / 17)
     before = sum(log(value) - log(18 / 17) for value in (1.1, 1.2, 1.5)) / rise
-    assert area_under_similarity(found) == pytest.approx((before + 12.5) / 16)
-    assert pixels_to_recovery(found) == 4 / 16
+    assert area_under_similarity(result) == pytest.approx((before + 12.5) / 16)
+    assert pixels_to_recovery(result) == 4 / 16
 
 
 def test_the_worst_order_recovers_at_the_last_pixel() -> None:
     model, start = block_sums(), torch.zeros(3, 4, 4)
-    found = Curves(model, "exact", Spacing()).curve(start, ones_in_a_corner(), torch.tensor([*ELSEWHERE, *CORNER]), 0)
-    assert pixels_to_recovery(found) == 1
+    result = Curves(model, "exact", Spacing()).curve(start, ones_in_a_corner(), torch.tensor([*ELSEWHERE, *CORNER]), 0)
+    assert pixels_to_recovery(result) == 1
     # Twelve points at the beginning and 0.5, then the same rise: what is left of the best area.
     rise = log(2) - log(18 / 17)
     before = sum(log(value) - log(18 / 17) for value in (1.1, 1.2, 1.5)) / rise
-    assert area_under_similarity(found) == pytest.approx((before + 0.5) / 16)
+    assert area_under_similarity(result) == pytest.approx((before + 0.5) / 16)
 
 
 ON_PAPER = Curves(block_sums(), "exact", Spacing())
@@ -90,7 +90,7 @@ HEATS = st.lists(st.integers(-4, 4), min_size=12, max_size=12)
 def test_only_the_order_of_a_map_counts(heats: list[int], seed: int, monotone: object) -> None:
     heatmap = torch.tensor(heats).float().reshape(3, 4)
     assert callable(monotone)
-    one, other = (pixel_order(each, torch.Generator().manual_seed(seed)) for each in (heatmap, monotone(heatmap)))
+    one, other = (pixel_order(item, torch.Generator().manual_seed(seed)) for item in (heatmap, monotone(heatmap)))
     assert one.tolist() == other.tolist()
 
 
@@ -119,9 +119,9 @@ def test_on_a_curve_that_never_falls_few_points_are_within_what_is_stated(rises:
     steps = torch.arange(pixels + 1).double() / pixels
     jumps = torch.tensor(rises, dtype=torch.float64)[:, None]
     exact = Curve(steps, (steps >= jumps.clamp_min(1 / pixels)).double().mean(dim=0))
-    found = stepped_curve(lambda at: exact.similarities[at], pixels, Spacing())
+    result = stepped_curve(lambda at: exact.similarities[at], pixels, Spacing())
     areas, recoveries = (
-        [read(each) for each in (exact, found)] for read in (area_under_similarity, pixels_to_recovery)
+        [read(item) for item in (exact, result)] for read in (area_under_similarity, pixels_to_recovery)
     )
     assert areas[0] == pytest.approx(areas[1], abs=0.0158 + 1 / pixels)
     assert recoveries[0] == pytest.approx(recoveries[1], abs=0.0004 + 2 / pixels)
@@ -132,7 +132,7 @@ def test_finer_points_find_recovery_to_the_pixel_on_a_rising_curve(recovery: int
     def similarities(steps: Tensor) -> Tensor:
         return (steps.double() / recovery).clamp_max(1)
 
-    found = stepped_curve(similarities, 1000, Spacing(points=points, finer=12, times=3))
-    at = pixels_to_recovery(found)
+    result = stepped_curve(similarities, 1000, Spacing(points=points, finer=12, times=3))
+    at = pixels_to_recovery(result)
     assert at is not None
     assert at * 1000 == pytest.approx(recovery, abs=1)

@@ -56,10 +56,10 @@ def test_prototypes_that_decide_nothing_are_counted_over_a_split() -> None:
     # Everything red and yellow: class 0 wins by the same margin in both pictures, and losing one prototype of class 0
     # gives the picture to class 1, whose prototypes never matter.
     warm = [picture(((RED, YELLOW), (BLACK, BLACK)), [], 0, f"warm {n}") for n in range(2)]
-    found = deciding(finder(), [collate(warm)], "val")
-    assert found.decided == (2, 2, 0, 0)
-    assert found.never is not None
-    assert found.never.mean == 0.5
+    result = deciding(finder(), [collate(warm)], "val")
+    assert result.decided == (2, 2, 0, 0)
+    assert result.never is not None
+    assert result.never.mean == 0.5
     cold = picture(((BLUE, WHITE), (BLACK, BLACK)), [], 1, "cold")
     both = deciding(finder(), [collate(warm), collate([cold])], "val")
     assert both.decided == (2, 2, 1, 1)

@@ -48,14 +48,14 @@ def test_where_only_points_are_known_background_is_a_region_without_a_visible_pa
     model = finder()
     # Beak; nothing; nothing (the hidden tail does not count); in an image that shows nothing.
     places = [("warm", TOP_LEFT), ("warm", BOTTOM_LEFT), ("cold", TOP_RIGHT), ("blind", TOP_LEFT)]
-    model.origins = tuple(origin(number, *place) for number, place in enumerate(places))
-    found = prototype_health(model, data_of([WARM, COLD, BLIND])).background
-    assert found.known_by == "keypoints"
-    assert found.share is not None
-    assert found.share.mean == 2 / 3
-    assert found.prototypes == (1, 2)
-    assert found.undefined == 1
-    assert found.object_share is None
+    model.origins = tuple(origin(number, *index) for number, index in enumerate(places))
+    result = prototype_health(model, data_of([WARM, COLD, BLIND])).background
+    assert result.known_by == "keypoints"
+    assert result.share is not None
+    assert result.share.mean == 2 / 3
+    assert result.prototypes == (1, 2)
+    assert result.undefined == 1
+    assert result.object_share is None
 
 
 def test_where_masks_are_known_background_is_too_few_pixels_of_the_object() -> None:
@@ -68,12 +68,12 @@ def test_where_masks_are_known_background_is_too_few_pixels_of_the_object() -> N
     regions = [TOP_LEFT, TOP_RIGHT, BOTTOM_LEFT, BOTTOM_RIGHT]
     model.origins = tuple(origin(number, "warm", region) for number, region in enumerate(regions))
     data = data_of([masked])
-    found = prototype_health(model, data).background
-    assert found.known_by == "masks"
-    assert found.object_share is not None
-    assert found.object_share.mean == (2 / 16 + 1 + 1 / 16 + 0) / 4
+    result = prototype_health(model, data).background
+    assert result.known_by == "masks"
+    assert result.object_share is not None
+    assert result.object_share.mean == (2 / 16 + 1 + 1 / 16 + 0) / 4
     # By the tenth: 1/16 and 0 are too few. By the half: 2/16 as well.
-    assert found.prototypes == (2, 3)
+    assert result.prototypes == (2, 3)
     assert prototype_health(model, data, least_object=0.5).background.prototypes == (0, 2, 3)
 
 
@@ -88,10 +88,10 @@ def test_a_prototype_about_which_nothing_is_known_is_undefined() -> None:
     model = finder()
     # An empty region, and an image that the data set does not have.
     model.origins = (origin(0, "warm", ()), origin(1, "gone", TOP_LEFT), *(origin(n, "warm", TOP_LEFT) for n in (2, 3)))
-    found = prototype_health(model, data_of([WARM]))
-    assert found.background.undefined == 2
-    assert found.background.share is not None
-    assert found.background.share.mean == 0
+    result = prototype_health(model, data_of([WARM]))
+    assert result.background.undefined == 2
+    assert result.background.share is not None
+    assert result.background.share.mean == 0
     model.origins = None
     unknown = prototype_health(model, data_of([WARM]))
     assert (unknown.background.share, unknown.background.undefined, unknown.background.known_by) == (None, 4, "nothing")
@@ -104,9 +104,9 @@ def test_a_data_set_without_parts_says_nothing_about_background() -> None:
     model = finder()
     model.origins = tuple(origin(number, "plain", TOP_LEFT) for number in range(4))
     plain = picture(((RED, YELLOW), (BLACK, BLACK)), [], 0, "plain")
-    found = prototype_health(model, data_of([plain], point_parts=()))
-    assert (found.background.share, found.background.undefined) == (None, 4)
-    assert found.coverage.share is None
+    result = prototype_health(model, data_of([plain], point_parts=()))
+    assert (result.background.share, result.background.undefined) == (None, 4)
+    assert result.coverage.share is None
 
 
 def test_an_image_that_is_cut_otherwise_now_is_refused() -> None:
@@ -138,24 +138,24 @@ def test_drawn_birds_have_masks() -> None:
 def test_a_part_is_covered_by_one_prototype_of_the_class() -> None:
     model = finder()
     places = [("warm", TOP_LEFT), ("warm", BOTTOM_LEFT), ("cold", TOP_LEFT), ("cold", TOP_LEFT)]
-    model.origins = tuple(origin(number, *place) for number, place in enumerate(places))
-    found = prototype_health(model, data_of([WARM, COLD])).coverage
+    model.origins = tuple(origin(number, *index) for number, index in enumerate(places))
+    result = prototype_health(model, data_of([WARM, COLD])).coverage
     # Warm shows beak and tail, and the beak is covered. Cold shows the beak only, and covers it.
-    assert [(each.visible, each.covered) for each in found.classes] == [((0, 1), (0,)), ((0,), (0,))]
-    assert found.share is not None
-    assert found.share.mean == 0.75
-    assert (found.share.low, found.share.high) == (0.5, 1.0)
-    assert found.undefined == 0
+    assert [(explained.visible, explained.covered) for explained in result.classes] == [((0, 1), (0,)), ((0,), (0,))]
+    assert result.share is not None
+    assert result.share.mean == 0.75
+    assert (result.share.low, result.share.high) == (0.5, 1.0)
+    assert result.undefined == 0
 
 
 def test_a_class_that_shows_no_part_is_undefined() -> None:
     model = finder()
     places = [("warm", TOP_LEFT), ("warm", TOP_RIGHT), ("blind", TOP_LEFT), ("blind", TOP_LEFT)]
-    model.origins = tuple(origin(number, *place) for number, place in enumerate(places))
-    found = prototype_health(model, data_of([WARM, BLIND])).coverage
-    assert found.undefined == 1
-    assert found.share is not None
-    assert (found.share.mean, found.share.count) == (1.0, 1)
+    model.origins = tuple(origin(number, *index) for number, index in enumerate(places))
+    result = prototype_health(model, data_of([WARM, BLIND])).coverage
+    assert result.undefined == 1
+    assert result.share is not None
+    assert (result.share.mean, result.share.count) == (1.0, 1)
 
 
 # Duplicates ---------------------------------------------------------------------------------------------------
@@ -165,11 +165,11 @@ def test_twins_are_found_in_the_class_and_across() -> None:
     model = finder()
     # Class 0: one image, two regions. Class 1: one of its two prototypes is the very patch that prototype 0 is.
     places = [("a", TOP_LEFT), ("a", TOP_RIGHT), ("a", TOP_LEFT), ("b", TOP_LEFT)]
-    model.origins = tuple(origin(number, *place) for number, place in enumerate(places))
-    found = duplicates(model)
+    model.origins = tuple(origin(number, *index) for number, index in enumerate(places))
+    result = duplicates(model)
     means = [
         estimate and estimate.mean
-        for twins in (found.within, found.across)
+        for twins in (result.within, result.across)
         for estimate in (twins.same_image, twins.same_region, twins.near_vector)
     ]
     # Within: 0 and 1 share an image, none a region. Across: 0 and 2, 1 and 2 share an image; 0 and 2 a region.
@@ -185,10 +185,10 @@ def test_nearly_the_same_vector_is_within_the_tolerance_of_its_length() -> None:
     # The longest is 5, so 1 % is 0.05: 0.04 and 0.02 apart are near, 0.06 is not.
     near = near_vectors(model, tolerance=0.01)
     assert near.fill_diagonal_(False).nonzero().tolist() == [[0, 1], [1, 0], [1, 3], [3, 1]]
-    found = duplicates(model, tolerance=0.01)
-    assert found.within.near_vector is not None
-    assert found.across.near_vector is not None
-    assert (found.within.near_vector.mean, found.across.near_vector.mean) == (0.5, 0.5)
+    result = duplicates(model, tolerance=0.01)
+    assert result.within.near_vector is not None
+    assert result.across.near_vector is not None
+    assert (result.within.near_vector.mean, result.across.near_vector.mean) == (0.5, 0.5)
 
 
 @pytest.mark.parametrize(("distance", "same"), [("cosine", True), ("squared_l2", False)])
@@ -214,11 +214,11 @@ def test_the_cost_of_replacement_is_read_from_the_run(tmp_path: Path) -> None:
         "test": judgement(90, 100),
     }
     (tmp_path / "metrics.json").write_text(json.dumps(figures))
-    found = accuracy_lost_at_replacement(Run(tmp_path))
-    assert found is not None
-    assert (found.validation.mean, found.validation.count) == (0.25, 36)
-    assert found.test is not None
-    assert found.test.mean == pytest.approx(-0.1)
+    result = accuracy_lost_at_replacement(Run(tmp_path))
+    assert result is not None
+    assert (result.validation.mean, result.validation.count) == (0.25, 36)
+    assert result.test is not None
+    assert result.test.mean == pytest.approx(-0.1)
     (tmp_path / "metrics.json").write_text(json.dumps({**figures, "test": None, "test_before": None}))
     untested = accuracy_lost_at_replacement(Run(tmp_path))
     assert untested is not None
@@ -234,8 +234,8 @@ def test_the_cost_of_replacement_is_read_from_the_run(tmp_path: Path) -> None:
 def test_the_interval_of_a_difference_is_newcombes() -> None:
     # Newcombe, Statistics in Medicine 17 (1998), table II: examples (a) 56/70 - 48/80 and (b) 9/10 - 3/10, method 10.
     for counts, low, high in (((56, 70, 48, 80), 0.0524, 0.3339), ((9, 10, 3, 10), 0.1705, 0.8090)):
-        found = difference(*counts)
-        assert (found.low, found.high) == (pytest.approx(low, abs=1e-4), pytest.approx(high, abs=1e-4))
+        result = difference(*counts)
+        assert (result.low, result.high) == (pytest.approx(low, abs=1e-4), pytest.approx(high, abs=1e-4))
 
 
 def test_a_whole_checkup_goes_to_plain_values_and_back_and_tells_how_far_it_is(tmp_path: Path) -> None:
@@ -244,12 +244,12 @@ def test_a_whole_checkup_goes_to_plain_values_and_back_and_tells_how_far_it_is(t
     told: list[tuple[int, int]] = []
     again = picture(((RED, YELLOW), (BLACK, BLACK)), [(2, 2), (6, 2)], 0, "again")
     data = data_of([WARM, COLD], [again])
-    found = prototype_health(model, data, progress=lambda done, total: told.append((done, total)))
+    result = prototype_health(model, data, progress=lambda done, total: told.append((done, total)))
     assert told == [(1, 3), (2, 3), (3, 3)]
-    assert found.count == 4
-    assert found.replacement is None
-    assert found.deciding.images == 1
-    assert from_plain(type(found), to_plain(found)) == found
+    assert result.count == 4
+    assert result.replacement is None
+    assert result.deciding.images == 1
+    assert from_plain(type(result), to_plain(result)) == result
     assert not model.training
 
 
@@ -261,9 +261,9 @@ def test_the_test_split_is_no_place_to_look() -> None:
 def test_patches_come_in_the_order_of_prototypes() -> None:
     model = finder()
     model.origins = tuple(origin(number, ("warm", "cold")[number % 2], TOP_LEFT) for number in range(4))
-    found = patches(model, data_of([WARM, COLD]), nothing)
-    assert [patch.prototype for patch in found] == [0, 1, 2, 3]
-    assert background(found, 4).undefined == 0
+    result = patches(model, data_of([WARM, COLD]), nothing)
+    assert [patch.prototype for patch in result] == [0, 1, 2, 3]
+    assert background(result, 4).undefined == 0
 
 
 def test_explanation_size_is_one_of_the_metrics() -> None:

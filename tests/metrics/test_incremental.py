@@ -49,9 +49,9 @@ def assert_equals_the_network(model: PixPNet, block: int, seed: int, steps: int,
     start, image = start.to(model.prototypes), image.to(model.prototypes)
     chosen = torch.tensor([1, 4])
     prepared = replace(plan(model, (SIZE, SIZE)), block=block)
-    found = torch.cat(list(incremental_distance_maps(model, prepared, start, image, order[:steps], chosen)))
+    result = torch.cat(list(incremental_distance_maps(model, prepared, start, image, order[:steps], chosen)))
     expected = similarity_maps(model, painted(start, image, order[:steps].tolist()), chosen)
-    torch.testing.assert_close(similarities(model, found), expected, rtol=tolerance, atol=0)
+    torch.testing.assert_close(similarities(model, result), expected, rtol=tolerance, atol=0)
 
 
 @settings(max_examples=30)
@@ -71,27 +71,27 @@ def test_single_precision_is_enough_for_five_digits(network: nn.Module, block: i
     model, chosen = network_of(network, SIZE, seed), torch.tensor([1, 4])
     start, image, order = pictures(seed)
     prepared = replace(plan(model, (SIZE, SIZE)), block=block)
-    found = torch.cat(list(incremental_distance_maps(model, prepared, start, image, order[:40], chosen)))
+    result = torch.cat(list(incremental_distance_maps(model, prepared, start, image, order[:40], chosen)))
     expected = torch.cat(list(full_distance_maps(model, start, image, order, chosen, torch.arange(41))))
-    torch.testing.assert_close(similarities(model, found), similarities(model, expected), rtol=1e-5, atol=0)
+    torch.testing.assert_close(similarities(model, result), similarities(model, expected), rtol=1e-5, atol=0)
 
 
 def test_whole_passes_see_the_images_that_are_painted_pixel_by_pixel() -> None:
     model, chosen = network_of(nn.Conv2d(3, 4, 3), SIZE).double(), torch.tensor([0, 5])
-    start, image, order = (each.double() if each.is_floating_point() else each for each in pictures(2))
+    start, image, order = (item.double() if item.is_floating_point() else item for item in pictures(2))
     steps = torch.tensor([0, 1, 2, 77, SIZE * SIZE])
-    found = torch.cat(list(full_distance_maps(model, start, image, order, chosen, steps, batch=2)))
+    result = torch.cat(list(full_distance_maps(model, start, image, order, chosen, steps, batch=2)))
     with torch.no_grad():
         expected = model(painted(start, image, order.tolist())[steps]).matches.distance_maps[:, chosen]
-    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(result, expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize(
-    "how", [{"prototype_rows": 2, "prototype_cols": 3}, {"distance": "squared_l2"}, {"cells": "normalized"}]
+    "options", [{"prototype_rows": 2, "prototype_cols": 3}, {"distance": "squared_l2"}, {"cells": "normalized"}]
 )
-def test_other_prototypes_distances_and_add_ons(how: dict[str, object]) -> None:
+def test_other_prototypes_distances_and_add_ons(options: dict[str, object]) -> None:
     network = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2))
-    assert_equals_the_network(network_of(network, SIZE, **how).double(), 7, 0, steps=50, tolerance=1e-9)
+    assert_equals_the_network(network_of(network, SIZE, **options).double(), 7, 0, steps=50, tolerance=1e-9)
 
 
 def test_errors_do_not_build_up_over_many_blocks() -> None:
@@ -120,10 +120,10 @@ def test_networks_of_the_zoo(name: str, at: str) -> None:
     start, image, order = pictures(1, size)
     prepared = plan(model, (size, size))
     assert any(node.layer is not None for node in prepared.nodes)
-    found = torch.cat(list(incremental_distance_maps(model, prepared, start, image, order[:150], torch.arange(6))))
+    result = torch.cat(list(incremental_distance_maps(model, prepared, start, image, order[:150], torch.arange(6))))
     steps = torch.tensor([0, 1, 40, 149, 150])
     expected = torch.cat(list(full_distance_maps(model, start, image, order, torch.arange(6), steps)))
-    torch.testing.assert_close(similarities(model, found[steps]), similarities(model, expected), rtol=1e-5, atol=0)
+    torch.testing.assert_close(similarities(model, result[steps]), similarities(model, expected), rtol=1e-5, atol=0)
 
 
 def test_writing_in_place_is_seen_through_every_name_of_a_memory() -> None:

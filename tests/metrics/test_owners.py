@@ -37,34 +37,34 @@ def shared(mask: list[list[int]] = SHARED) -> PixPNet:
 
 
 def test_a_shared_prototype_is_looked_for_in_images_of_all_its_classes() -> None:
-    found = consistency_and_stability(shared(), [WARM, COLD], PARTS, region="field", noise=0.0)
+    result = consistency_and_stability(shared(), [WARM, COLD], PARTS, region="field", noise=0.0)
     # Yellow is at the tail of the one and at no part of the other.
-    assert [(each.part, each.frequency, each.images) for each in found.prototypes] == [
+    assert [(prototype.part, prototype.frequency, prototype.images) for prototype in result.prototypes] == [
         (0, 1.0, 1),
         (1, 0.5, 2),
         (0, 1.0, 1),
         (None, None, 0),
     ]
-    assert [each.owners for each in found.prototypes] == [(0,), (0, 1), (1,), ()]
-    assert [each.label for each in found.prototypes] == [0, 0, 1, -1]
-    assert (found.undefined, found.not_drawn) == (1, 0)
-    assert found.consistency is not None
-    assert (found.consistency.count, found.consistency.clusters) == (3, 2)
-    assert from_plain(PartScores, to_plain(found)) == found
+    assert [prototype.owners for prototype in result.prototypes] == [(0,), (0, 1), (1,), ()]
+    assert [prototype.label for prototype in result.prototypes] == [0, 0, 1, -1]
+    assert (result.undefined, result.not_drawn) == (1, 0)
+    assert result.consistency is not None
+    assert (result.consistency.count, result.consistency.clusters) == (3, 2)
+    assert from_plain(PartScores, to_plain(result)) == result
 
 
 def test_one_without_a_class_is_undefined_and_one_whose_classes_were_not_drawn_is_not() -> None:
-    found = consistency_and_stability(shared(), [WARM], PARTS, region="field")
-    assert (found.undefined, found.not_drawn, found.class_images) == (1, 1, (1, 0))
+    result = consistency_and_stability(shared(), [WARM], PARTS, region="field")
+    assert (result.undefined, result.not_drawn, result.class_images) == (1, 1, (1, 0))
 
 
 def test_records_of_earlier_versions_have_one_class_for_each_prototype() -> None:
-    found = consistency_and_stability(finder(), [WARM], PARTS, region="field")
-    plain = to_plain(found)
+    result = consistency_and_stability(finder(), [WARM], PARTS, region="field")
+    plain = to_plain(result)
     for prototype in plain["prototypes"]:
         del prototype["owners"]
     earlier = from_plain(PartScores, plain)
-    assert (earlier.not_drawn, earlier.undefined) == (found.not_drawn, found.undefined) == (2, 0)
+    assert (earlier.not_drawn, earlier.undefined) == (result.not_drawn, result.undefined) == (2, 0)
 
 
 def test_health_counts_a_shared_prototype_for_each_class_and_none_for_no_class() -> None:
@@ -75,25 +75,28 @@ def test_health_counts_a_shared_prototype_for_each_class_and_none_for_no_class()
         origin(2, "cold", ()),
         replace(origin(3, "warm", TOP_LEFT), label=0),
     )
-    found = prototype_health(model, data_of([WARM, COLD], [WARM]))
+    result = prototype_health(model, data_of([WARM, COLD], [WARM]))
     # Red and yellow: the beak of "warm" and of "cold", which show beak and tail. Blue has an empty region.
-    assert [(each.visible, each.covered) for each in found.coverage.classes] == [((0, 1), (0,)), ((0, 1), (0,))]
-    assert found.background.undefined == 1
-    assert found.background.share is not None
+    assert [(explained.visible, explained.covered) for explained in result.coverage.classes] == [
+        ((0, 1), (0,)),
+        ((0, 1), (0,)),
+    ]
+    assert result.background.undefined == 1
+    assert result.background.share is not None
     # Yellow is listed with red; blue is known by nothing; white is a cluster of its own.
-    assert (found.background.share.count, found.background.share.clusters) == (3, 2)
-    assert found.count == 4
-    assert found.deciding.never is not None
-    assert found.deciding.never.clusters == 3
-    assert from_plain(type(found), to_plain(found)) == found
+    assert (result.background.share.count, result.background.share.clusters) == (3, 2)
+    assert result.count == 4
+    assert result.deciding.never is not None
+    assert result.deciding.never.clusters == 3
+    assert from_plain(type(result), to_plain(result)) == result
 
 
 def test_twins_share_a_class_or_do_not() -> None:
     model = shared()
     places = ["a", "b", "b", "a"]
-    model.origins = tuple(origin(number, place, TOP_LEFT) for number, place in enumerate(places))
-    found = duplicates(model)
-    within, across = found.within.same_image, found.across.same_image
+    model.origins = tuple(origin(number, index, TOP_LEFT) for number, index in enumerate(places))
+    result = duplicates(model)
+    within, across = result.within.same_image, result.across.same_image
     assert within is not None and across is not None
     # Yellow and blue share class 1 and an image. White has no class: it is asked about the second kind alone.
     assert (within.mean, within.count) == (pytest.approx(2 / 3), 3)
@@ -102,20 +105,20 @@ def test_twins_share_a_class_or_do_not() -> None:
 
 
 def test_deciding_is_asked_of_the_decision() -> None:
-    found = deciding(shared(), [collate([WARM, COLD])], "val")
-    assert len(found.decided) == 4
-    assert found.never is not None
-    assert found.never.count == 4
+    result = deciding(shared(), [collate([WARM, COLD])], "val")
+    assert len(result.decided) == 4
+    assert result.never is not None
+    assert result.never.count == 4
 
 
 def test_purity_and_places_do_not_need_classes() -> None:
     model = shared()
     with torch.no_grad():
         model.head.weight[:, 3] = 1.0
-    found = prototype_purity(model, [WARM, COLD], PARTS, images=1)
-    assert found.prototypes == 4
-    assert found.field.mean is not None
-    assert found.field.mean.clusters == 3
+    result = prototype_purity(model, [WARM, COLD], PARTS, images=1)
+    assert result.prototypes == 4
+    assert result.field.mean is not None
+    assert result.field.mean.clusters == 3
     model.origins = tuple(origin(number, "warm", TOP_LEFT) for number in range(4))
     near = prototype_places(model, data_of([WARM])).near_part.estimate
     assert near is not None
@@ -146,8 +149,8 @@ def test_the_audit_asks_which_class_may_give_a_patch(images: tuple[str, ...], wr
     model.origins = tuple(
         replace(origin(number, image, TOP_LEFT), label=labels[image]) for number, image in enumerate(images)
     )
-    found = check_grounding(model, data_of([WARM, COLD]))
-    claim = next(finding for finding in found.findings if "training image" in finding.claim)
+    result = check_grounding(model, data_of([WARM, COLD]))
+    claim = next(finding for finding in result.findings if "training image" in finding.claim)
     assert claim.verdict == ("fails" if wrong else "holds"), claim.evidence
     for number in wrong:
         assert f"prototype {number} comes from {images[number]} of another class" in claim.evidence

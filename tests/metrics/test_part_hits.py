@@ -95,10 +95,10 @@ def test_left_and_right_are_one_part_and_a_hidden_one_counts_for_nothing(seen: s
     keypoints[CUB_POINTS.index("right eye")] = torch.tensor([50.0, 50.0])
     visible[CUB_POINTS.index(seen)] = True
     eye = CUB_PARTS.index("eye")
-    found = part_hits([(Box(5, 5, 15, 15),), (Box(45, 45, 55, 55),)], keypoints, visible, CUB_FOLDING)
-    assert found.visible.nonzero().flatten().tolist() == [eye]
-    assert found.hit[:, eye].tolist() == [seen == "left eye", seen == "right eye"]
-    assert int(found.hit.sum()) == 1  # the points at the origin are hidden, so they hit nothing
+    result = part_hits([(Box(5, 5, 15, 15),), (Box(45, 45, 55, 55),)], keypoints, visible, CUB_FOLDING)
+    assert result.visible.nonzero().flatten().tolist() == [eye]
+    assert result.hit[:, eye].tolist() == [seen == "left eye", seen == "right eye"]
+    assert int(result.hit.sum()) == 1  # the points at the origin are hidden, so they hit nothing
 
 
 def test_points_of_another_data_set_are_refused() -> None:

@@ -29,36 +29,36 @@ PARTS = (0, 1)
 
 @pytest.mark.parametrize("region", ["window", "field", "claimed"])
 def test_two_pictures_by_hand(region: str) -> None:
-    found = consistency_and_stability(finder(), [FIRST, SECOND], PARTS, "field", region, window_side=4, noise=0.0)
+    result = consistency_and_stability(finder(), [FIRST, SECOND], PARTS, "field", region, window_side=4, noise=0.0)
     # Red: the beak in 2 of 2. Yellow: the tail in 1 of 2. Blue and white have no picture.
-    assert [(each.part, each.frequency, each.images) for each in found.prototypes] == [
+    assert [(prototype.part, prototype.frequency, prototype.images) for prototype in result.prototypes] == [
         (0, 1.0, 2),
         (1, 0.5, 2),
         (None, None, 0),
         (None, None, 0),
     ]
-    assert found.consistency is not None
-    assert found.soft_consistency is not None
-    assert (found.consistency.mean, found.soft_consistency.mean) == (0.5, 0.75)
+    assert result.consistency is not None
+    assert result.soft_consistency is not None
+    assert (result.consistency.mean, result.soft_consistency.mean) == (0.5, 0.75)
     # Nobody looked at class 1: its prototypes are not undefined, they were not asked about.
-    assert (found.undefined, found.not_drawn, found.samples, found.class_images) == (0, 2, 2, (2, 0))
+    assert (result.undefined, result.not_drawn, result.samples, result.class_images) == (0, 2, 2, (2, 0))
     # Without noise nothing changes.
-    assert found.stability is not None
-    assert found.soft_stability is not None
-    assert (found.stability.mean, found.soft_stability.mean) == (1.0, 1.0)
+    assert result.stability is not None
+    assert result.soft_stability is not None
+    assert (result.stability.mean, result.soft_stability.mean) == (1.0, 1.0)
 
 
 def test_the_published_window_is_larger_than_a_small_picture_and_finds_everything() -> None:
-    found = consistency_and_stability(finder(), [FIRST, SECOND], PARTS)
-    assert found.window_side == 72
-    assert found.consistency is not None
-    assert found.consistency.mean == 1.0
+    result = consistency_and_stability(finder(), [FIRST, SECOND], PARTS)
+    assert result.window_side == 72
+    assert result.consistency is not None
+    assert result.consistency.mean == 1.0
 
 
 def test_the_threshold_is_an_option() -> None:
-    found = consistency_and_stability(finder(), [FIRST, SECOND], PARTS, region="field", threshold=0.5)
-    assert found.consistency is not None
-    assert found.consistency.mean == 1.0
+    result = consistency_and_stability(finder(), [FIRST, SECOND], PARTS, region="field", threshold=0.5)
+    assert result.consistency is not None
+    assert result.consistency.mean == 1.0
 
 
 def test_intervals_draw_whole_classes() -> None:
@@ -77,12 +77,12 @@ def test_noise_that_moves_a_match_to_other_parts_is_seen(monkeypatch: pytest.Mon
     # "Noise" that exchanges left and right: red goes from the beak to the tail in both pictures, yellow from the tail
     # to the beak in the first, and from no part to no part in the second.
     monkeypatch.setattr(part_scores, "with_noise", lambda image, *_: image.flip(-1))
-    found = consistency_and_stability(finder(), [FIRST, SECOND], PARTS, region="field")
-    red, yellow = found.prototypes[:2]
+    result = consistency_and_stability(finder(), [FIRST, SECOND], PARTS, region="field")
+    red, yellow = result.prototypes[:2]
     assert (red.stability, red.soft_stability) == (0.0, 0.0)
     assert (yellow.stability, yellow.soft_stability) == (0.5, 0.5)
-    assert found.stability is not None
-    assert found.stability.mean == 0.25
+    assert result.stability is not None
+    assert result.stability.mean == 0.25
 
 
 def test_keypoints_go_where_the_image_goes() -> None:
@@ -111,8 +111,8 @@ def test_a_part_that_was_cropped_away_does_not_count() -> None:
     read = source_sample(pixels, 0, "wide", annotation, masks=None)
     shown = preprocess(read, Preprocessing(8, 8, 8, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)))
     assert shown.visible.tolist() == [True, False]
-    found = consistency_and_stability(finder(), [shown], PARTS, region="field")
-    assert (found.prototypes[0].part, found.prototypes[0].frequency) == (0, 1.0)
+    result = consistency_and_stability(finder(), [shown], PARTS, region="field")
+    assert (result.prototypes[0].part, result.prototypes[0].frequency) == (0, 1.0)
 
 
 def noise_samples(count: int = 4) -> list[Sample]:
@@ -132,13 +132,15 @@ FOLDING = (0, 1, 2, 3, 4, 5, 0, 1)
 @pytest.mark.parametrize("mapping", [name for name in MAPPINGS if name != "random"])
 def test_what_is_claimed_is_what_the_mapping_claims(mapping: str) -> None:
     model, samples = real(), noise_samples()
-    found = consistency_and_stability(model, samples, FOLDING, mapping, "claimed")
+    result = consistency_and_stability(model, samples, FOLDING, mapping, "claimed")
     metric = Consistency(6, FOLDING)
     for sample in samples:
         prototypes = model.prototypes_of(sample.label).tolist()
         regions = heatmaps(model, sample.image.as_subclass(Tensor), prototypes, mapping).regions
         metric.update(prototypes, regions, sample.keypoints, sample.visible)
-    assert [each.frequency for each in found.prototypes] == [best and best.frequency for best in metric.compute().best]
+    assert [prototype.frequency for prototype in result.prototypes] == [
+        best and best.frequency for best in metric.compute().best
+    ]
 
 
 def test_the_field_is_the_same_whatever_the_mapping() -> None:
@@ -151,9 +153,9 @@ def test_the_field_is_the_same_whatever_the_mapping() -> None:
 
 def test_regions_by_chance_are_drawn_anew_for_the_noisy_image() -> None:
     # Without noise, a random region of one draw would be perfectly stable.
-    found = consistency_and_stability(real(), noise_samples(), FOLDING, "random", "claimed", noise=0.0)
-    assert found.stability is not None
-    assert found.stability.mean < 1
+    result = consistency_and_stability(real(), noise_samples(), FOLDING, "random", "claimed", noise=0.0)
+    assert result.stability is not None
+    assert result.stability.mean < 1
 
 
 def test_noise_depends_on_the_seed_and_the_sample_alone() -> None:
@@ -180,26 +182,26 @@ def test_without_parts_nothing_is_looked_at_and_there_is_no_score() -> None:
         raise AssertionError("a sample was asked for")
         yield
 
-    found = consistency_and_stability(finder(), unwanted(), ())  # type: ignore[arg-type]
-    assert (found.undefined, found.not_drawn, found.samples) == (0, 4, 0)
-    assert found.consistency is found.soft_consistency is found.stability is found.soft_stability is None
+    result = consistency_and_stability(finder(), unwanted(), ())  # type: ignore[arg-type]
+    assert (result.undefined, result.not_drawn, result.samples) == (0, 4, 0)
+    assert result.consistency is result.soft_consistency is result.stability is result.soft_stability is None
 
 
 def test_an_empty_split_is_undefined() -> None:
-    found = consistency_and_stability(finder(), [], PARTS)
-    assert found.consistency is None
-    assert (found.undefined, found.not_drawn) == (0, 4)
+    result = consistency_and_stability(finder(), [], PARTS)
+    assert result.consistency is None
+    assert (result.undefined, result.not_drawn) == (0, 4)
 
 
 def test_undefined_are_prototypes_of_classes_that_were_looked_at_and_showed_no_part() -> None:
     blind = picture(((BLUE, WHITE), (BLACK, BLACK)), [None, None], label=1, name="blind")
-    found = consistency_and_stability(finder(), [FIRST, blind], PARTS, region="field")
-    assert (found.undefined, found.not_drawn, found.class_images) == (2, 0, (1, 1))
+    result = consistency_and_stability(finder(), [FIRST, blind], PARTS, region="field")
+    assert (result.undefined, result.not_drawn, result.class_images) == (2, 0, (1, 1))
 
 
 def test_scores_go_to_plain_values_and_back() -> None:
-    found = consistency_and_stability(finder(), [FIRST, SECOND], PARTS)
-    assert from_plain(type(found), to_plain(found)) == found
+    result = consistency_and_stability(finder(), [FIRST, SECOND], PARTS)
+    assert from_plain(type(result), to_plain(result)) == result
 
 
 def test_progress_counts_samples() -> None:

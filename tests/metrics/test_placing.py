@@ -70,7 +70,7 @@ def test_what_was_measured_is_not_measured_again(tmp_path: Path, passed: list[in
     model, data = network(), data_of(TRAIN, VAL)
     with pytest.MonkeyPatch.context() as patch:
 
-        def stopped(*words: object, **how: object) -> None:
+        def stopped(*words: object, **preprocessing: object) -> None:
             raise KeyboardInterrupt
 
         patch.setattr("pixpnet.metrics.suite.placing.prototype_purity", stopped)

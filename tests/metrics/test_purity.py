@@ -31,28 +31,28 @@ def warm() -> PixPNet:
 
 
 def test_two_prototypes_by_hand() -> None:
-    found = prototype_purity(warm(), [FIRST, SECOND, OTHER], PARTS, images=2, box_side=4)
+    result = prototype_purity(warm(), [FIRST, SECOND, OTHER], PARTS, images=2, box_side=4)
     # Red: its own two pictures, the beak in both: 1. Yellow: the other class's picture (tail) and, of two that are
     # equally near, the first (beak): 1/2.
-    for figures in (found.box, found.field):
+    for figures in (result.box, result.field):
         assert figures.mean is not None and figures.pure is not None and figures.deviation is not None
         assert (figures.mean.mean, figures.pure.mean, figures.pure_count) == (0.75, 0.5, 1)
         assert figures.deviation == pytest.approx(0.125**0.5)
         assert figures.undefined == 0
         assert figures.mean.clusters == 1  # both are of one class
-    assert (found.prototypes, found.unconnected, found.without_parts) == (2, 2, 0)
-    assert (found.images_per_prototype, found.training_images, found.box_side) == (2, 3, 4)
+    assert (result.prototypes, result.unconnected, result.without_parts) == (2, 2, 0)
+    assert (result.images_per_prototype, result.training_images, result.box_side) == (2, 3, 4)
 
 
 def test_a_box_is_around_the_middle_of_the_field_and_scaled_with_the_image() -> None:
     # One pixel of 8 (32 x 8 / 224 = 1.1), at row and column 1: the beak is in the field and not in the box.
-    found = prototype_purity(warm(), [FIRST], PARTS, images=1)
-    assert found.box_side == 1
-    assert found.box.mean is not None and found.field.mean is not None
-    assert (found.box.mean.mean, found.field.mean.mean) == (0.0, 1.0)
+    result = prototype_purity(warm(), [FIRST], PARTS, images=1)
+    assert result.box_side == 1
+    assert result.box.mean is not None and result.field.mean is not None
+    assert (result.box.mean.mean, result.field.mean.mean) == (0.0, 1.0)
     near = replace(FIRST, keypoints=type(FIRST.keypoints)(torch.tensor([[1.5, 1.5], [6.0, 6.0]]), canvas_size=(8, 8)))
-    found = prototype_purity(warm(), [near], PARTS, images=1)
-    assert found.box.mean is not None and found.box.mean.mean == 1.0
+    result = prototype_purity(warm(), [near], PARTS, images=1)
+    assert result.box.mean is not None and result.box.mean.mean == 1.0
 
 
 def test_left_and_right_are_one_part() -> None:
@@ -68,9 +68,9 @@ def unseen(sample: Sample, *visible: bool) -> Sample:
 
 
 def test_images_that_do_not_show_a_part_say_nothing_about_it() -> None:
-    found = prototype_purity(warm(), [unseen(FIRST, False, False), SECOND], PARTS, images=2)
-    assert found.field.mean is not None and found.field.mean.mean == 1.0
-    assert (found.without_parts, found.field.undefined) == (2, 0)
+    result = prototype_purity(warm(), [unseen(FIRST, False, False), SECOND], PARTS, images=2)
+    assert result.field.mean is not None and result.field.mean.mean == 1.0
+    assert (result.without_parts, result.field.undefined) == (2, 0)
     blind = prototype_purity(warm(), [unseen(FIRST, False, False)], PARTS, images=1)
     assert (blind.field.mean, blind.field.pure, blind.field.deviation) == (None, None, None)
     assert (blind.field.undefined, blind.without_parts) == (2, 2)
@@ -83,25 +83,25 @@ def test_fewer_images_than_asked_for_are_all_looked_at() -> None:
 def test_a_field_as_large_as_the_image_is_as_pure_at_random_places() -> None:
     with pytest.warns(FieldWarning):
         model = finder(side=8)
-    found = prototype_purity(model, [FIRST, SECOND, OTHER], PARTS)
-    assert found.field == found.random_field
-    assert found.field.mean is not None and found.field.mean.mean == 1.0
+    result = prototype_purity(model, [FIRST, SECOND, OTHER], PARTS)
+    assert result.field == result.random_field
+    assert result.field.mean is not None and result.field.mean.mean == 1.0
 
 
 def test_random_places_are_drawn_evenly_and_by_the_seed() -> None:
     # A region of 4 pixels may begin at 0 to 4 of 8 and holds pixel 4 unless it begins at 0: (4/5)^2 = 0.64.
     samples = [picture(((RED, BLACK), (BLACK, BLACK)), [(4.5, 4.5)], name=f"picture {number}") for number in range(200)]
-    found, again, other = (prototype_purity(warm(), samples, (0,), images=200, seed=seed) for seed in (0, 0, 1))
-    assert found == again
-    assert found.random_field != other.random_field
-    assert found.random_field.mean is not None and found.field.mean is not None
-    assert found.random_field.mean.mean == pytest.approx(0.64, abs=0.08)
-    assert found.field.mean.mean == 0.0  # the point is in another square
+    result, again, other = (prototype_purity(warm(), samples, (0,), images=200, seed=seed) for seed in (0, 0, 1))
+    assert result == again
+    assert result.random_field != other.random_field
+    assert result.random_field.mean is not None and result.field.mean is not None
+    assert result.random_field.mean.mean == pytest.approx(0.64, abs=0.08)
+    assert result.field.mean.mean == 0.0  # the point is in another square
 
 
 def test_a_random_network_is_counted_the_same_by_masks_and_sorting() -> None:
     model, samples = real(), noise_samples(14)
-    found = prototype_purity(model, samples, FOLDING, images=4)
+    result = prototype_purity(model, samples, FOLDING, images=4)
     with torch.no_grad():
         matches = model(torch.stack([sample.image.as_subclass(Tensor) for sample in samples])).matches
     expected = []
@@ -116,9 +116,9 @@ def test_a_random_network_is_counted_the_same_by_masks_and_sorting() -> None:
                 hits.append(any(mask[int(y), int(x)] for x, y in points))
             shares.append(sum(hits) / 4)
         expected.append(max(shares))
-    assert found.field.mean is not None
-    assert found.field.mean.mean == pytest.approx(sum(expected) / 6)
-    assert found.field.pure_count == sum(value > 0.5 for value in expected)
+    assert result.field.mean is not None
+    assert result.field.mean.mean == pytest.approx(sum(expected) / 6)
+    assert result.field.pure_count == sum(value > 0.5 for value in expected)
 
 
 def test_the_order_of_images_changes_nothing_where_no_scores_are_equal() -> None:
@@ -131,5 +131,5 @@ def test_the_order_of_images_changes_nothing_where_no_scores_are_equal() -> None
 def test_without_parts_it_is_refused_and_records_read_back() -> None:
     with pytest.raises(ValueError, match="point_parts names none"):
         prototype_purity(warm(), [FIRST], ())
-    found = prototype_purity(warm(), [FIRST, SECOND, OTHER], PARTS)
-    assert from_plain(Purity, to_plain(found)) == found
+    result = prototype_purity(warm(), [FIRST, SECOND, OTHER], PARTS)
+    assert from_plain(Purity, to_plain(result)) == result

@@ -35,23 +35,23 @@ def small() -> PixPNet:
 
 def test_means_are_over_pairs_whatever_their_classes() -> None:
     # FACTS 7.2: divided by the count of the last class, the mean of five samples of three classes would be too large.
-    found = relevance_ordering(small(), samples(5), by_value, prototypes_per_sample=None)
-    assert len(found.pairs) == 5 * 2
-    assert {pair.label for pair in found.pairs} == {0, 1, 2}
-    areas = [pair.area for pair in found.pairs if pair.area is not None]
-    assert found.area is not None
-    assert found.area.mean == pytest.approx(sum(areas) / len(areas))
-    assert found.area.count == len(areas) == 10 - found.undefined
-    assert found.area.low is not None
-    assert found.area.high is not None
-    assert found.area.low <= found.area.mean <= found.area.high
+    result = relevance_ordering(small(), samples(5), by_value, prototypes_per_sample=None)
+    assert len(result.pairs) == 5 * 2
+    assert {pair.label for pair in result.pairs} == {0, 1, 2}
+    areas = [pair.area for pair in result.pairs if pair.area is not None]
+    assert result.area is not None
+    assert result.area.mean == pytest.approx(sum(areas) / len(areas))
+    assert result.area.count == len(areas) == 10 - result.undefined
+    assert result.area.low is not None
+    assert result.area.high is not None
+    assert result.area.low <= result.area.mean <= result.area.high
 
 
 def test_prototypes_are_those_of_the_samples_class() -> None:
     model = small()
-    found = relevance_ordering(model, samples(6), by_value, prototypes_per_sample=1)
-    assert len(found.pairs) == 6
-    assert all(int(model.labels[pair.prototype]) == pair.label for pair in found.pairs)
+    result = relevance_ordering(model, samples(6), by_value, prototypes_per_sample=1)
+    assert len(result.pairs) == 6
+    assert all(int(model.labels[pair.prototype]) == pair.label for pair in result.pairs)
 
 
 def test_the_seed_decides_every_draw() -> None:
@@ -96,20 +96,20 @@ def test_a_similarity_that_does_not_rise_is_counted_and_left_out() -> None:
     # The image of zeros is farther from the prototype than any start: log(1 + 1 / 17) is the end, and nothing above it.
     model = block_sums()
     pool = [Picture(torch.full((3, 4, 4), -9.0), 0, "dark"), Picture(ones_in_a_corner(), 1, "bright")]
-    found = relevance_ordering(model, pool, by_value, prototypes_per_sample=1)
-    values = {pair.sample: (pair.area, pair.recovery) for pair in found.pairs}
+    result = relevance_ordering(model, pool, by_value, prototypes_per_sample=1)
+    values = {pair.sample: (pair.area, pair.recovery) for pair in result.pairs}
     assert values["dark"] == (None, None)
     assert values["bright"][0] is not None
-    assert found.undefined == 1
-    assert found.area is not None
-    assert (found.area.mean, found.area.count) == (values["bright"][0], 1)
-    bright = next(pair for pair in found.pairs if pair.sample == "bright")
+    assert result.undefined == 1
+    assert result.area is not None
+    assert (result.area.mean, result.area.count) == (values["bright"][0], 1)
+    bright = next(pair for pair in result.pairs if pair.sample == "bright")
     assert bright.curve.similarities[-1].item() == pytest.approx(log(2))
 
 
 def test_where_nothing_rises_there_is_no_mean() -> None:
-    found = relevance_ordering(block_sums(), [Picture(torch.full((3, 4, 4), -9.0), 0, "dark")], by_value)
-    assert (found.area, found.recovery, found.undefined) == (None, None, 2)
+    result = relevance_ordering(block_sums(), [Picture(torch.full((3, 4, 4), -9.0), 0, "dark")], by_value)
+    assert (result.area, result.recovery, result.undefined) == (None, None, 2)
 
 
 class Shifted(nn.Module):
@@ -126,10 +126,10 @@ class Shifted(nn.Module):
 def test_an_operation_without_a_rule_takes_whole_passes_and_says_so() -> None:
     model = network_of(Shifted(), 4)
     with pytest.warns(OrderingWarning, match="no rule for aten.roll"):
-        found = relevance_ordering(model, samples(2, 4), by_value, method="exact")
-    assert found.method == "full: no rule for aten.roll.default"
+        result = relevance_ordering(model, samples(2, 4), by_value, method="exact")
+    assert result.method == "full: no rule for aten.roll.default"
     stepped = relevance_ordering(model, samples(2, 4), by_value, spacing=Spacing(points=400, times=0))
-    for one, other in zip(found.pairs, stepped.pairs, strict=True):
+    for one, other in zip(result.pairs, stepped.pairs, strict=True):
         assert one.curve.similarities.tolist() == pytest.approx(other.curve.similarities.tolist())
 
 

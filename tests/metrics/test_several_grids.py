@@ -76,9 +76,9 @@ def test_whole_maps_are_those_of_the_network_after_every_step(prototype: int) ->
     start, image = torch.randn(2, 3, SIZE, SIZE, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     order = torch.randperm(SIZE * SIZE, generator=torch.Generator().manual_seed(0))[:40]
     prepared = replace(plan(model, (SIZE, SIZE), grid.number), block=7)
-    found = torch.cat(list(incremental_distance_maps(model, prepared, start, image, order, chosen)))[:, 0]
+    result = torch.cat(list(incremental_distance_maps(model, prepared, start, image, order, chosen)))[:, 0]
     expected = maps_of(model, painted(start, image, order.tolist()), prototype)
-    torch.testing.assert_close(grid.comparison.similarity(found), expected, rtol=1e-9, atol=0)
+    torch.testing.assert_close(grid.comparison.similarity(result), expected, rtol=1e-9, atol=0)
 
 
 def test_what_lies_behind_the_cut_of_a_grid_is_not_computed_for_it(model: PixPNet) -> None:
@@ -117,9 +117,9 @@ def test_exact_and_stepped_curves_agree_where_every_step_is_a_point(model: PixPN
 
 def test_a_curve_ends_at_the_similarity_of_the_image(model: PixPNet) -> None:
     pool = samples(2)
-    found = relevance_ordering(model, pool, MAPPINGS["field"], prototypes_per_sample=None)
+    result = relevance_ordering(model, pool, MAPPINGS["field"], prototypes_per_sample=None)
     by_id = {sample.id: sample.image.as_subclass(Tensor) for sample in pool}
-    for pair in found.pairs:
+    for pair in result.pairs:
         expected = maps_of(model, by_id[pair.sample][None], pair.prototype).amax()
         assert pair.curve.similarities[-1].item() == pytest.approx(expected.item(), rel=1e-5)
 
@@ -130,15 +130,17 @@ def test_a_curve_ends_at_the_similarity_of_the_image(model: PixPNet) -> None:
 @pytest.mark.parametrize("mapping", ["field", "upsampling"])
 def test_consistency_is_that_of_what_the_mapping_claims(model: PixPNet, mapping: str) -> None:
     pool = samples(6)
-    found = consistency_and_stability(model, pool, PARTS, mapping, "claimed")
+    result = consistency_and_stability(model, pool, PARTS, mapping, "claimed")
     metric = Consistency(6, PARTS)
     for sample in pool:
         prototypes = model.prototypes_of(sample.label).tolist()
         regions = heatmaps(model, sample.image.as_subclass(Tensor), prototypes, mapping).regions
         metric.update(prototypes, regions, sample.keypoints, sample.visible)
-    assert [each.frequency for each in found.prototypes] == [best and best.frequency for best in metric.compute().best]
-    assert [each.label for each in found.prototypes] == [0, 0, 1, 1, 0, 1]
-    assert (found.undefined, found.not_drawn) == (0, 0)
+    assert [prototype.frequency for prototype in result.prototypes] == [
+        best and best.frequency for best in metric.compute().best
+    ]
+    assert [prototype.label for prototype in result.prototypes] == [0, 0, 1, 1, 0, 1]
+    assert (result.undefined, result.not_drawn) == (0, 0)
 
 
 def test_answers_name_the_cells_of_each_grid(model: PixPNet) -> None:
@@ -171,9 +173,9 @@ def test_places_and_purity_by_masks(model: PixPNet) -> None:
             for prototype in own
         ]
         covered.append(torch.stack(seen).any(dim=0).double().mean().item())
-    found = answer_places(model, pool).image_covered.estimate
-    assert found is not None
-    assert found.mean == pytest.approx(sum(covered) / 4)
+    result = answer_places(model, pool).image_covered.estimate
+    assert result is not None
+    assert result.mean == pytest.approx(sum(covered) / 4)
     assert prototype_distinctiveness(model, pool).field.undefined == 0
     assert prototype_purity(model, pool, PARTS, images=2).prototypes == 6
 

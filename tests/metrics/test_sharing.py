@@ -12,11 +12,11 @@ import pytest
 from tests.metrics import sharing
 
 
-def without_sums(found: dict[str, Any]) -> tuple[dict[str, Any], list[float]]:
+def without_sums(result: dict[str, Any]) -> tuple[dict[str, Any], list[float]]:
     """What is counted, and what is a sum of float64 numbers, whose last digit depends on the order."""
-    sums = [each.pop("soft_stability") for each in found["prototypes"]]
-    estimate = found.pop("soft_stability")
-    return found, [value for value in (*sums, *(estimate or {}).values()) if value is not None]
+    sums = [prototype.pop("soft_stability") for prototype in result["prototypes"]]
+    estimate = result.pop("soft_stability")
+    return result, [value for value in (*sums, *(estimate or {}).values()) if value is not None]
 
 
 def test_two_processes_find_what_one_finds(tmp_path: Path) -> None:
@@ -30,15 +30,15 @@ def test_two_processes_find_what_one_finds(tmp_path: Path) -> None:
         )
         for rank, out in enumerate(outs)
     ]
-    said = [process.communicate(timeout=300)[1] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], said
-    assert not any("UserWarning" in errors for errors in said), said
+    output = [process.communicate(timeout=300)[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], output
+    assert not any("UserWarning" in errors for errors in output), output
     leader, other = (json.loads(out.read_text()) for out in outs)
     assert leader == other
     alone = json.loads(json.dumps(sharing.scores(0, 1)))
     assert alone[0]["class_images"] == [3, 2, 2]
     assert alone[0]["stability"]["mean"] < 1  # noise does something here
-    for expected, found in zip(alone, leader, strict=True):
-        (expected, expected_sums), (found, found_sums) = without_sums(expected), without_sums(found)
-        assert found == expected
+    for expected, result in zip(alone, leader, strict=True):
+        (expected, expected_sums), (result, found_sums) = without_sums(expected), without_sums(result)
+        assert result == expected
         assert found_sums == pytest.approx(expected_sums, rel=1e-12)

@@ -106,9 +106,9 @@ def test_noise_is_normal_with_the_deviation_that_was_asked_for() -> None:
 
 def test_clipped_noise_stays_between_black_and_white() -> None:
     # Black is (0 - 0.5) / 0.25 = -2 and white (1 - 0.5) / 0.25 = 2 in the first channel, -1 and 3 in the second.
-    how = Preprocessing(mean=(0.5, 0.25, 0.5), std=(0.25, 0.25, 0.25))
+    preprocessing = Preprocessing(mean=(0.5, 0.25, 0.5), std=(0.25, 0.25, 0.25))
     image = torch.tensor([-2.0, 3.0, 0.0])[:, None, None].expand(3, 20, 20)
-    noisy = with_noise(image, generator_for(0, "noise"), 0.2, within=how)
+    noisy = with_noise(image, generator_for(0, "noise"), 0.2, within=preprocessing)
     assert float(noisy[0].min()) == -2.0
     assert float(noisy[1].max()) == 3.0
     free = with_noise(image, generator_for(0, "noise"), 0.2)

@@ -176,31 +176,31 @@ def test_damaged_results_are_refused(run: Path) -> None:
 
 
 def test_health_is_measured_on_validation_images_and_kept(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    how = replace(FEW, samples=1, mappings=("random",), split="test")
-    table = measure(run, how).table
+    settings = replace(FEW, samples=1, mappings=("random",), split="test")
+    table = measure(run, settings).table
     model, data = PixPNet.load(run), open_run_data(Run(run).config)
     assert table.health == prototype_health(model, data, run=Run(run))
     assert (table.health.deciding.split, table.health.deciding.images) == ("val", 9)
     monkeypatch.setattr(suite, "prototype_health", None)  # not asked for again
-    assert measure(run, how).table == table
+    assert measure(run, settings).table == table
 
 
 def test_places_are_measured_on_the_split_and_kept(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    how = replace(FEW, samples=1, mappings=("random",), split="test")
-    table = measure(run, how).table
+    settings = replace(FEW, samples=1, mappings=("random",), split="test")
+    table = measure(run, settings).table
     assert (table.places.answers.images, table.places.distinctiveness.images) == (12, 12)
     assert table.places.answers.distinct_cells.estimate is not None
     # This data set knows neither parts nor objects.
     assert table.places.purity is table.places.prototypes is None
     assert table.places.answers.object_known_by == "nothing"
     monkeypatch.setattr(PixPNet, "embed", None)  # no further forward pass
-    assert measure(run, how).table == table
+    assert measure(run, settings).table == table
 
 
 def test_what_stepped_curves_may_be_off_by_is_said_of_stepped_curves_alone(run: Path) -> None:
-    how = replace(FEW, samples=1, prototypes=1, mappings=("random",))
-    assert measure(run, how).table.stated_error == STATED_ERROR
-    assert measure(run, replace(how, method="exact")).table.stated_error is None
+    settings = replace(FEW, samples=1, prototypes=1, mappings=("random",))
+    assert measure(run, settings).table.stated_error == STATED_ERROR
+    assert measure(run, replace(settings, method="exact")).table.stated_error is None
 
 
 def test_test_images_are_opened_on_record_and_validation_images_are_not(run: Path) -> None:
@@ -252,8 +252,10 @@ def test_parts_are_scored_on_the_drawn_images_once(run: Path, monkeypatch: pytes
 
     often = Estimate(0.5, 0.25, 0.75, 6, 3)
 
-    def scored(model: Any, samples: Any, parts: Any, mapping: str, regions: Any, **how: Any) -> tuple[PartScores, ...]:
-        asked.append((mapping, len(samples), how["window_side"]))
+    def scored(
+        model: Any, samples: Any, parts: Any, mapping: str, regions: Any, **options: Any
+    ) -> tuple[PartScores, ...]:
+        asked.append((mapping, len(samples), options["window_side"]))
         window = PartScores(
             consistency=often,
             soft_consistency=replace(often, mean=0.6),
@@ -280,9 +282,9 @@ def test_parts_are_scored_on_the_drawn_images_once(run: Path, monkeypatch: pytes
     monkeypatch.setattr(suite, "prototype_health", lambda *_, **__: HEALTH)
     monkeypatch.setattr(suite, "measure_places", lambda *_: PLACES)
     monkeypatch.setattr(Run, "data", with_parts)
-    how = replace(FEW, samples=1, part_samples=5, mappings=("field", "prp"))
+    options = replace(FEW, samples=1, part_samples=5, mappings=("field", "prp"))
     for _ in range(2):
-        table = measure(run, how).table
+        table = measure(run, options).table
         field, prp = table.rows
         assert field.window is not None and field.claimed is not None
         assert field.window.consistency == often
@@ -294,7 +296,7 @@ def test_parts_are_scored_on_the_drawn_images_once(run: Path, monkeypatch: pytes
         # Three classes of three validation images each: with 5 images wanted, one whole class.
         assert table.part_draw == ClassDraw(classes=1, images=3, fewest=3, median=3.0, few=1)
     assert asked == [("field", 3, 10)]  # 72 x 32 / 224
-    table = measure(run, replace(how, part_samples=None)).table
+    table = measure(run, replace(options, part_samples=None)).table
     assert asked[1:] == [("field", 9, 10)]
     assert table.part_draw == ClassDraw(classes=3, images=9, fewest=3, median=3.0, few=3)
 
@@ -346,10 +348,10 @@ def test_runs_that_differ_in_the_seed_alone_are_one_group(tables: Callable[..., 
 
 
 def test_deviation_is_that_of_a_sample_and_what_is_undefined_is_counted() -> None:
-    found = spread([0.2, None, 0.4, 0.6])
-    assert found is not None
-    assert (found.mean, found.deviation) == (pytest.approx(0.4), pytest.approx(0.2))
-    assert (found.values, found.undefined) == (3, 1)
+    result = spread([0.2, None, 0.4, 0.6])
+    assert result is not None
+    assert (result.mean, result.deviation) == (pytest.approx(0.4), pytest.approx(0.2))
+    assert (result.values, result.undefined) == (3, 1)
     assert spread([None, None]) is None
 
 

@@ -22,9 +22,9 @@ class Picture:
     id: str
 
 
-def network_of(module: nn.Module, size: int, seed: int = 0, **how: object) -> PixPNet:
+def network_of(module: nn.Module, size: int, seed: int = 0, **preprocessing: object) -> PixPNet:
     """A network of three classes around any module, cut at its end."""
-    architecture = Architecture(**{"dim": 5, "prototypes_per_class": 2, **how})  # type: ignore[arg-type]
+    architecture = Architecture(**{"dim": 5, "prototypes_per_class": 2, **preprocessing})  # type: ignore[arg-type]
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore", FieldWarning)
         torch.manual_seed(seed)

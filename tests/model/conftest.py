@@ -26,9 +26,9 @@ def squeezed() -> Backbone:
         return Backbone(zoo.build("squeezenet1_0"), "maxpool1", (SIZE, SIZE))
 
 
-def small_model(squeezed: Backbone, **how: object) -> PixPNet:
+def small_model(squeezed: Backbone, **preprocessing: object) -> PixPNet:
     """A network of three classes with two prototypes each."""
-    architecture = Architecture(**{"dim": 6, "prototypes_per_class": 2, **how})  # type: ignore[arg-type]
+    architecture = Architecture(**{"dim": 6, "prototypes_per_class": 2, **preprocessing})  # type: ignore[arg-type]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
         model = PixPNet(

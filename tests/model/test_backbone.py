@@ -106,11 +106,11 @@ def test_the_output_is_the_whole_networks_activation_at_the_layer(name: str, at:
     if name == "swin_t":
         expected = expected.permute(0, 3, 1, 2)
     with torch.no_grad():
-        found = backbone(images(size))
+        result = backbone(images(size))
     assert backbone.at == path
-    assert backbone.channels == found.shape[1] == expected.shape[1]
+    assert backbone.channels == result.shape[1] == expected.shape[1]
     assert expected.std() > 0
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5 * expected.abs().max().item())
+    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5 * expected.abs().max().item())
 
 
 @EACH
@@ -150,19 +150,19 @@ def test_parameters_keep_their_names_and_values(name: str, at: str, path: str, s
 
 
 def test_what_is_left_of_resnet18_at_layer2_by_name() -> None:
-    kept = {"conv1.weight", "bn1.weight", "bn1.bias"}
+    remaining = {"conv1.weight", "bn1.weight", "bn1.bias"}
     for block in ("layer1.0", "layer1.1", "layer2.0", "layer2.1"):
-        kept |= {f"{block}.conv{k}.weight" for k in (1, 2)}
-        kept |= {f"{block}.bn{k}.{what}" for k in (1, 2) for what in ("weight", "bias")}
-    kept |= {"layer2.0.downsample.0.weight", "layer2.0.downsample.1.weight", "layer2.0.downsample.1.bias"}
-    assert {name for name, _ in cut_once("resnet18", "layer2", 32).network.named_parameters()} == kept
+        remaining |= {f"{block}.conv{k}.weight" for k in (1, 2)}
+        remaining |= {f"{block}.bn{k}.{kind}" for k in (1, 2) for kind in ("weight", "bias")}
+    remaining |= {"layer2.0.downsample.0.weight", "layer2.0.downsample.1.weight", "layer2.0.downsample.1.bias"}
+    assert {name for name, _ in cut_once("resnet18", "layer2", 32).network.named_parameters()} == remaining
 
 
 def test_what_is_left_of_vgg16_at_maxpool4_by_name() -> None:
     convolutions = (0, 2, 5, 7, 10, 12, 14, 17, 19, 21)
-    kept = {f"features.{layer}.{what}" for layer in convolutions for what in ("weight", "bias")}
+    remaining = {f"features.{layer}.{kind}" for layer in convolutions for kind in ("weight", "bias")}
     network = zoo.build("vgg16", device="meta")
-    assert {name for name, _ in cut(network, "maxpool4", 64).network.named_parameters()} == kept
+    assert {name for name, _ in cut(network, "maxpool4", 64).network.named_parameters()} == remaining
 
 
 @pytest.mark.parametrize(("name", "at", "size"), [("resnet18", "layer2", 64), ("squeezenet1_0", "maxpool2", 64)])
@@ -220,11 +220,11 @@ class Repeated(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("at", "call", "sees", "kept"),
+    ("at", "call", "sees", "remaining"),
     [("relu#1", 0, 3, 1), ("relu#2", 1, 5, 2), ("relu#3", 2, 7, 3), ("relu", 2, 7, 3), ("twin", 2, 7, 3)],
 )
 def test_a_layer_that_is_called_several_times_is_cut_at_the_call_that_was_named(
-    at: str, call: int, sees: int, kept: int
+    at: str, call: int, sees: int, remaining: int
 ) -> None:
     network = Repeated()
     backbone = cut(network, at, 16)
@@ -232,7 +232,7 @@ def test_a_layer_that_is_called_several_times_is_cut_at_the_call_that_was_named(
         torch.testing.assert_close(backbone(images(16)), activation(network, "relu", images(16), call))
         torch.testing.assert_close(backbone(images(16)), activation(network, "relu", images(16), call))  # again
     assert receptive_fields(backbone, (3, 16, 16))[""].size == (sees, sees)
-    assert len(list(backbone.parameters())) == 2 * kept
+    assert len(list(backbone.parameters())) == 2 * remaining
     assert backbone.at == at
 
 
@@ -368,14 +368,14 @@ def test_the_tokens_of_a_transformer_are_cells_in_the_places_of_their_patches() 
     with pytest.warns(FieldWarning, match="sees 100 %"):
         backbone = Backbone(network, "encoder.layers.encoder_layer_0", (32, 32))
     images = torch.randn(2, 3, 32, 32)
-    found: list[Tensor] = []
-    network.encoder.layers.encoder_layer_0.register_forward_hook(lambda *given: found.append(given[-1]))
+    result: list[Tensor] = []
+    network.encoder.layers.encoder_layer_0.register_forward_hook(lambda *given: result.append(given[-1]))
     with torch.no_grad():
         cells = backbone(images)
         network(images)
     assert cells.shape == (2, 12, 4, 4)
     # Behind the class token, row by row.
-    torch.testing.assert_close(cells.flatten(2).transpose(1, 2), found[0][:, 1:])
+    torch.testing.assert_close(cells.flatten(2).transpose(1, 2), result[0][:, 1:])
     # Attention makes every token see everything, and the field says so.
     assert receptive_fields(backbone, (3, 32, 32))[""].mean_fraction_union == 1
 

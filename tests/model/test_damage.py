@@ -18,9 +18,9 @@ def test_a_flipped_bit_anywhere_in_the_tensors_is_noticed(saved: Path, tmp_path:
     content = saved.read_bytes()
     begin = 8 + struct.unpack("<Q", content[:8])[0]
     generator = torch.Generator().manual_seed(0)
-    for place in torch.randint(begin, len(content), (25,), generator=generator).tolist():
+    for index in torch.randint(begin, len(content), (25,), generator=generator).tolist():
         damaged = bytearray(content)
-        damaged[place] ^= 1
+        damaged[index] ^= 1
         path = tmp_path / "damaged.safetensors"
         path.write_bytes(damaged)
         assert "is damaged" in refusal(path)

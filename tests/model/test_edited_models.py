@@ -23,9 +23,9 @@ KEY = "pixpnet"
 def up_to_the_cut(path: Path) -> dict[str, Tensor]:
     """A file of a trained network that ends behind its second stage."""
     state = random_weights(zoo.build("small-61"), seed=5).state_dict()
-    kept = {name: tensor for name, tensor in state.items() if not name.startswith("stage3")}
-    save_file(kept, path)
-    return kept
+    remaining = {name: tensor for name, tensor in state.items() if not name.startswith("stage3")}
+    save_file(remaining, path)
+    return remaining
 
 
 def test_weights_of_a_file_go_into_the_network_before_it_is_edited(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from tests.model.files import parts, refusal, with_card, with_text
 
 
 @pytest.mark.parametrize(
-    "how",
+    "options",
     [
         {},
         {"head": "linear", "own_weight": 2.0, "other_weight": -0.25},
@@ -34,9 +34,9 @@ from tests.model.files import parts, refusal, with_card, with_text
     ],
 )
 def test_a_model_that_was_saved_answers_bit_by_bit_the_same(
-    squeezed: Backbone, images: Tensor, tmp_path: Path, how: dict[str, Any]
+    squeezed: Backbone, images: Tensor, tmp_path: Path, options: dict[str, Any]
 ) -> None:
-    model = small_model(squeezed, **how)
+    model = small_model(squeezed, **options)
     generator = torch.Generator().manual_seed(3)
     for parameter in model.parameters():  # not what any first weights could be
         parameter.data += 0.01 * torch.randn(parameter.shape, generator=generator)
@@ -45,10 +45,10 @@ def test_a_model_that_was_saved_answers_bit_by_bit_the_same(
     assert model.training
     loaded = PixPNet.load(tmp_path / "model.safetensors")
     with torch.no_grad():
-        expected, found = model.eval()(images), loaded(images)
-    assert torch.equal(found.logits, expected.logits)
-    assert torch.equal(found.matches.distance_maps, expected.matches.distance_maps)
-    assert torch.equal(found.matches.cells, expected.matches.cells)
+        expected, result = model.eval()(images), loaded(images)
+    assert torch.equal(result.logits, expected.logits)
+    assert torch.equal(result.matches.distance_maps, expected.matches.distance_maps)
+    assert torch.equal(result.matches.cells, expected.matches.cells)
     assert torch.equal(loaded.head.weights(), model.head.weights())
     for parameter, other in zip(model.parameters(), loaded.parameters(), strict=True):
         assert parameter.requires_grad == other.requires_grad
@@ -145,7 +145,7 @@ def test_a_model_that_cannot_be_written_leaves_the_one_that_was_there(
     with pytest.raises(OSError, match="No space"):
         model.save(path)
     assert path.read_bytes() == saved.read_bytes()
-    assert [found.name for found in tmp_path.iterdir()] == ["model.safetensors"]
+    assert [result.name for result in tmp_path.iterdir()] == ["model.safetensors"]
 
 
 # Files that are no models

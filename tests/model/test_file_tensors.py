@@ -36,8 +36,8 @@ def test_a_number_that_is_finite_in_the_file_only_is_refused(saved: Path, tmp_pa
         *("prototype_layer.prototypes", "head.weight"),
     ],
 )
-@pytest.mark.parametrize("what", ["missing", "longer", "shorter", "flat", "a number", "transposed"])
-def test_a_tensor_that_does_not_fit_is_refused_and_named(saved: Path, tmp_path: Path, name: str, what: str) -> None:
+@pytest.mark.parametrize("kind", ["missing", "longer", "shorter", "flat", "a number", "transposed"])
+def test_a_tensor_that_does_not_fit_is_refused_and_named(saved: Path, tmp_path: Path, name: str, kind: str) -> None:
     def change(tensors: dict[str, Tensor]) -> None:
         tensor = tensors.pop(name)
         others = {
@@ -47,8 +47,8 @@ def test_a_tensor_that_does_not_fit_is_refused_and_named(saved: Path, tmp_path: 
             "a number": tensor.sum(),
             "transposed": tensor[None].transpose(0, -1).contiguous(),
         }
-        if what in others:
-            tensors[name] = others[what]
+        if kind in others:
+            tensors[name] = others[kind]
 
     message = refusal(with_tensors(saved, tmp_path, change))
     assert "do not fit its card" in message

@@ -102,8 +102,10 @@ def test_pixels_outside_its_window_never_change_a_cell() -> None:
 def test_a_network_on_windows_is_saved_and_loaded_whole(tmp_path: Path) -> None:
     windows = Windows(24, 12)
     backbone = Backbone(zoo.build("squeezenet1_1"), "maxpool2", (48, 48), (), windows)
-    how = Architecture(dim=8, prototypes_per_class=3, pooling="distinct", separation=2)
-    model = PixPNet(backbone, how, ("jay", "wren"), Preprocessing().framed("pad").scaled_to(48), "squeezenet1_1").eval()
+    architecture = Architecture(dim=8, prototypes_per_class=3, pooling="distinct", separation=2)
+    model = PixPNet(
+        backbone, architecture, ("jay", "wren"), Preprocessing().framed("pad").scaled_to(48), "squeezenet1_1"
+    ).eval()
     model.save(tmp_path / "model.safetensors")
     again = PixPNet.load(tmp_path / "model.safetensors")
     images = torch.randn(2, 3, 48, 48)

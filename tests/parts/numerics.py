@@ -15,24 +15,24 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 def slope(function: Callable[[Tensor], Tensor], at: Tensor, step: float = 1e-6) -> Tensor:
     """The gradient of a function with one value, by central differences; it knows nothing of autograd."""
-    found = torch.zeros_like(at)
-    for place in np.ndindex(*at.shape):
+    result = torch.zeros_like(at)
+    for position in np.ndindex(*at.shape):
         there, here = at.detach().clone(), at.detach().clone()
-        there[place] += step
-        here[place] -= step
+        there[position] += step
+        here[position] -= step
         with torch.no_grad():
-            found[place] = (function(there) - function(here)) / (2 * step)
-    return found
+            result[position] = (function(there) - function(here)) / (2 * step)
+    return result
 
 
 def gradient(function: Callable[[Tensor], Tensor], at: Tensor) -> Tensor:
     """The gradient by autograd."""
     leaf = at.detach().clone().requires_grad_()
-    (found,) = torch.autograd.grad(function(leaf), leaf)
-    return found
+    (result,) = torch.autograd.grad(function(leaf), leaf)
+    return result
 
 
 def matched(comparison: Comparison, embeddings: Tensor) -> Matches:
     """The matches of one grid."""
-    found: GridMatches = comparison(embeddings)
-    return matches_of((found,))
+    result: GridMatches = comparison(embeddings)
+    return matches_of((result,))

@@ -86,9 +86,9 @@ def test_the_add_on_reads_normalized_cells() -> None:
 @pytest.mark.parametrize("value", [0.0, 5.0])
 def test_a_cell_whose_channels_are_all_alike_is_0_with_a_finite_gradient(value: float) -> None:
     cells = torch.full((1, CHANNELS, 1, 1), value, requires_grad=True)
-    found = NormalizedCells()(cells)
-    found.square().sum().backward()  # type: ignore[no-untyped-call]
-    assert found.abs().max() < 1e-3
+    result = NormalizedCells()(cells)
+    result.square().sum().backward()  # type: ignore[no-untyped-call]
+    assert result.abs().max() < 1e-3
     assert cells.grad is not None
     assert cells.grad.isfinite().all()
 
@@ -103,6 +103,6 @@ def test_large_cells_in_half_precision_are_rounded_only_when_they_are_normalized
 def test_it_works_in_the_precision_of_its_weights(kind: torch.dtype) -> None:
     add_on = seeded("xavier", "normalized").to(kind)
     cells = torch.rand(1, CHANNELS, 2, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64).to(kind)
-    found = add_on(cells)
-    assert found.dtype == kind
-    torch.testing.assert_close(found.double(), add_on.double()(cells.double()), atol=0.05, rtol=0)
+    result = add_on(cells)
+    assert result.dtype == kind
+    torch.testing.assert_close(result.double(), add_on.double()(cells.double()), atol=0.05, rtol=0)

@@ -78,12 +78,12 @@ def test_the_least_lead_is_reached_at_some_corner_and_at_none_fallen_short_of(ki
     corners = torch.tensor(list(product(*zip(low[0].tolist(), high[0].tolist(), strict=True))), dtype=torch.float64)
     label = seed % CLASSES
     with torch.no_grad():
-        found = decision.least_leads(label, low, high)[0]
+        result = decision.least_leads(label, low, high)[0]
         expected = leads_of(decision, corners, label).amin(dim=0)
         inside = low + (high - low) * torch.rand(200, 5, generator=generator, dtype=torch.float64)
         tried = leads_of(decision, inside, label).amin(dim=0)
-    torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
-    assert (tried >= found - 1e-9).all()
+    torch.testing.assert_close(result, expected, atol=1e-9, rtol=1e-9)
+    assert (tried >= result - 1e-9).all()
 
 
 def test_a_class_sum_leads_as_by_hand() -> None:

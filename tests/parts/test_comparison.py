@@ -25,17 +25,17 @@ def exact(form: str, distance: float, epsilon: float) -> float:
 @FORMS
 @given(DISTANCES, EPSILONS)
 def test_a_similarity_in_float64_agrees_with_50_digits(form: str, distance: float, epsilon: float) -> None:
-    found = similarity_of(form, epsilon)(torch.tensor([distance], dtype=torch.float64)).item()
-    assert found == pytest.approx(exact(form, distance, epsilon), rel=2e-15, abs=4e-16)
+    result = similarity_of(form, epsilon)(torch.tensor([distance], dtype=torch.float64)).item()
+    assert result == pytest.approx(exact(form, distance, epsilon), rel=2e-15, abs=4e-16)
 
 
 @FORMS
 @given(st.floats(0, 1000, width=32) | st.floats(0, 0.0009765625, width=32), EPSILONS)
 def test_a_similarity_in_float32_agrees_with_50_digits(form: str, distance: float, epsilon: float) -> None:
-    found = similarity_of(form, epsilon)(torch.tensor([distance]))
-    assert found.dtype == torch.float32
+    result = similarity_of(form, epsilon)(torch.tensor([distance]))
+    assert result.dtype == torch.float32
     # d + eps is rounded to a relative 6e-8 before the logarithm, which makes that absolute.
-    assert found.item() == pytest.approx(exact(form, distance, epsilon), rel=2e-7, abs=2e-7)
+    assert result.item() == pytest.approx(exact(form, distance, epsilon), rel=2e-7, abs=2e-7)
 
 
 def test_the_reformulated_similarity_keeps_its_digits_far_away() -> None:
@@ -105,8 +105,8 @@ def test_a_score_is_the_largest_similarity_of_the_map_and_cells_point_at_it(
 def test_cells_name_the_top_left_cell_of_a_planted_patch() -> None:
     layer, embeddings = random_layer(3, (2, 3))
     layer.prototypes.data[4] = embeddings[2, :, 3:5, 4:7]
-    found = layer(embeddings)
-    assert divmod(int(found.cells[2, 4]), found.distance_maps.shape[-1]) == (3, 4)
+    result = layer(embeddings)
+    assert divmod(int(result.cells[2, 4]), result.distance_maps.shape[-1]) == (3, 4)
 
 
 def test_prototypes_begin_uniform_between_0_and_1() -> None:

@@ -119,8 +119,8 @@ def test_reasons_add_up_to_the_logits(seed: int, name: str, classes: int, count:
     scores = torch.randn(len(labels), generator=generator, dtype=torch.float64)
     asked = [classes - 1, 0]
     reasons = head.reasons(scores, asked)
-    found = reasons.constant + (reasons.weights * scores).sum(dim=1)
-    torch.testing.assert_close(found.double(), head.logits(scores[None])[0, asked])
+    result = reasons.constant + (reasons.weights * scores).sum(dim=1)
+    torch.testing.assert_close(result.double(), head.logits(scores[None])[0, asked])
 
 
 @given(st.integers(0, 999), st.sampled_from(HEADS), st.integers(2, 4), st.integers(1, 3))

@@ -20,12 +20,12 @@ def log1(distance: float) -> float:
 
 def focal_scores(embeddings: Array, prototypes: Array) -> Array:
     """log1(min) - log1(mean) of squared distances, in loops."""
-    found = np.zeros((len(embeddings), len(prototypes)))
-    for n, j in np.ndindex(*found.shape):
+    result = np.zeros((len(embeddings), len(prototypes)))
+    for n, j in np.ndindex(*result.shape):
         cells = embeddings[n].reshape(embeddings.shape[1], -1).T
         distances = [float(((cell - prototypes[j, :, 0, 0]) ** 2).sum()) for cell in cells]
-        found[n, j] = log1(min(distances)) - log1(sum(distances) / len(distances))
-    return found
+        result[n, j] = log1(min(distances)) - log1(sum(distances) / len(distances))
+    return result
 
 
 def pool(prototypes: torch.Tensor) -> Comparison:

@@ -61,10 +61,10 @@ def test_distances_are_those_of_a_loop_over_patches_and_prototypes(
     embeddings = drawn(cells, 0, dtype)
     prototypes = drawn((kernel[0], cells[1], *kernel[1:]), 1, dtype)
     expected = looped(name, embeddings, prototypes)
-    found = MEASURES[name].maps(embeddings, prototypes)
-    assert found.dtype == dtype
-    assert found.shape == expected.shape
-    torch.testing.assert_close(found.double(), expected, rtol=error, atol=error)
+    result = MEASURES[name].maps(embeddings, prototypes)
+    assert result.dtype == dtype
+    assert result.shape == expected.shape
+    torch.testing.assert_close(result.double(), expected, rtol=error, atol=error)
 
 
 def test_distances_of_a_hand_computed_pair() -> None:
@@ -148,8 +148,8 @@ def test_squared_l2_near_0_survives_a_large_common_offset(kernel: tuple[int, int
     embeddings, prototypes = steps((1, 8, 4, 5), 0), steps((6, 8, *kernel), 1)
     expected = looped("squared_l2", embeddings, prototypes)
     assert 0 < expected.max() < 0.005
-    found = squared_l2_distances(embeddings, prototypes).double()
-    torch.testing.assert_close(found, expected, rtol=1e-2, atol=1e-6)
+    result = squared_l2_distances(embeddings, prototypes).double()
+    torch.testing.assert_close(result, expected, rtol=1e-2, atol=1e-6)
 
 
 @BOTH

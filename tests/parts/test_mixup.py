@@ -22,13 +22,13 @@ def test_images_and_names_are_mixed_in_the_same_proportion(
 ) -> None:
     torch.manual_seed(seed)
     # Class n is that of image n, so that targets say which images were mixed and how.
-    found = mixup(numbered(batch, shape), torch.arange(batch), batch, alpha)
-    assert found.images.shape == (batch, *shape)
-    np.testing.assert_allclose(found.targets.sum(dim=1).numpy(), np.ones(batch), rtol=1e-6)
-    assert (found.targets >= 0).all()
-    expected = found.targets.double() @ torch.arange(batch).double()
-    np.testing.assert_allclose(found.images.reshape(batch, -1)[:, 0].numpy(), expected.numpy(), atol=1e-5)
-    shares = [float(found.targets[n, n]) for n in range(batch)]
+    result = mixup(numbered(batch, shape), torch.arange(batch), batch, alpha)
+    assert result.images.shape == (batch, *shape)
+    np.testing.assert_allclose(result.targets.sum(dim=1).numpy(), np.ones(batch), rtol=1e-6)
+    assert (result.targets >= 0).all()
+    expected = result.targets.double() @ torch.arange(batch).double()
+    np.testing.assert_allclose(result.images.reshape(batch, -1)[:, 0].numpy(), expected.numpy(), atol=1e-5)
+    shares = [float(result.targets[n, n]) for n in range(batch)]
     moved = [share for n, share in enumerate(shares) if share < 1 - 1e-6]
     assert max(moved, default=0.0) - min(moved, default=0.0) < 1e-6  # one proportion for all
 

@@ -45,29 +45,29 @@ def test_the_nearest_pair_goes_first_and_takes_its_cell_away(
     # Few different values, so that there are ties; prototypes of an image agree in what they like.
     values = torch.randint(0, 12, (2, 2 * per_class, *grid), generator=generator)
     maps = (values + torch.randint(0, 12, (2, 1, *grid), generator=generator)).float()
-    found = pool_distinct(maps, per_class, separation)
-    assert found.cells.tolist() == shared_out_by_hand(maps, per_class, separation)
-    assert torch.equal(found.distances, maps.flatten(2).gather(2, found.cells[..., None])[..., 0])
+    result = pool_distinct(maps, per_class, separation)
+    assert result.cells.tolist() == shared_out_by_hand(maps, per_class, separation)
+    assert torch.equal(result.distances, maps.flatten(2).gather(2, result.cells[..., None])[..., 0])
 
 
 @given(st.integers(0, 2**20))
 def test_no_two_prototypes_of_a_class_share_a_cell_and_the_nearest_keeps_its_own(seed: int) -> None:
     maps = torch.rand(3, 20, 4, 4, generator=torch.Generator().manual_seed(seed))
-    found = pool_distinct(maps, 10)
-    for image in found.cells.unflatten(1, (2, 10)):
+    result = pool_distinct(maps, 10)
+    for image in result.cells.unflatten(1, (2, 10)):
         for cells in image:
             assert len(set(cells.tolist())) == 10
     # The smallest distance of a class, which cluster and separation losses read, is that of max pooling.
     nearest = pool_nearest(maps).distances.unflatten(1, (2, 10)).amin(dim=-1)
-    assert torch.equal(found.distances.unflatten(1, (2, 10)).amin(dim=-1), nearest)
+    assert torch.equal(result.distances.unflatten(1, (2, 10)).amin(dim=-1), nearest)
 
 
 def test_gradients_flow_through_the_chosen_cells_alone() -> None:
     maps = torch.rand(2, 4, 3, 3, requires_grad=True)
-    found = pool_distinct(maps, 2)
-    found.distances.sum().backward()
+    result = pool_distinct(maps, 2)
+    result.distances.sum().backward()
     assert maps.grad is not None
-    expected = torch.zeros(2, 4, 9).scatter(2, found.cells[..., None], 1.0)
+    expected = torch.zeros(2, 4, 9).scatter(2, result.cells[..., None], 1.0)
     assert torch.equal(maps.grad.flatten(2), expected)
 
 

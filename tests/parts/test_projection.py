@@ -16,19 +16,19 @@ def projected(embeddings: Array, prototypes: Array) -> Array:
     """Minus z_u . p / |p| for every window u, in loops."""
     batch, _, rows, cols = embeddings.shape
     protos, _, height, width = prototypes.shape
-    found = np.zeros((batch, protos, rows - height + 1, cols - width + 1))
-    for n, j, y, x in np.ndindex(*found.shape):
+    result = np.zeros((batch, protos, rows - height + 1, cols - width + 1))
+    for n, j, y, x in np.ndindex(*result.shape):
         window = embeddings[n, :, y : y + height, x : x + width]
-        found[n, j, y, x] = -(window * prototypes[j]).sum() / math.sqrt((prototypes[j] ** 2).sum())
-    return found
+        result[n, j, y, x] = -(window * prototypes[j]).sum() / math.sqrt((prototypes[j] ** 2).sum())
+    return result
 
 
 @given(st.integers(0, 10_000), st.integers(1, 5), st.sampled_from([(1, 1), (2, 1)]))
 def test_the_measure_is_minus_the_projection_onto_the_direction(seed: int, dim: int, kernel: tuple[int, int]) -> None:
     rng = np.random.default_rng(seed)
     embeddings, prototypes = rng.normal(size=(2, dim, 3, 4)), rng.normal(size=(3, dim, *kernel))
-    found = Projection().maps(torch.from_numpy(embeddings), torch.from_numpy(prototypes))
-    np.testing.assert_allclose(found.numpy(), projected(embeddings, prototypes), rtol=1e-10, atol=1e-12)
+    result = Projection().maps(torch.from_numpy(embeddings), torch.from_numpy(prototypes))
+    np.testing.assert_allclose(result.numpy(), projected(embeddings, prototypes), rtol=1e-10, atol=1e-12)
 
 
 @given(st.integers(0, 10_000), st.floats(0.01, 100.0))
@@ -104,17 +104,17 @@ def test_gradients_agree_with_finite_differences() -> None:
 def test_shares_are_the_positive_parts_of_the_scalar_product(seed: int) -> None:
     rng = np.random.default_rng(seed)
     patches, prototypes = rng.normal(size=(3, 5, 1, 1)), rng.normal(size=(3, 5, 1, 1))
-    found = Projection().shares(torch.from_numpy(patches), torch.from_numpy(prototypes), Negated())
+    result = Projection().shares(torch.from_numpy(patches), torch.from_numpy(prototypes), Negated())
     products = np.maximum(patches * prototypes, 0)
     sums = products.sum(axis=1, keepdims=True)
     expected = np.where(sums > 0, products / np.where(sums > 0, sums, 1), 1 / 5)
-    np.testing.assert_allclose(found.numpy(), expected)
-    np.testing.assert_allclose(found.sum(dim=1).numpy(), np.ones((3, 1, 1)))
+    np.testing.assert_allclose(result.numpy(), expected)
+    np.testing.assert_allclose(result.sum(dim=1).numpy(), np.ones((3, 1, 1)))
 
 
 def test_a_prototype_of_zeros_is_at_right_angles_to_everything() -> None:
     prototypes = torch.zeros(1, 3, 1, 1, requires_grad=True)
     maps = Projection().maps(torch.rand(1, 3, 2, 2), prototypes)
     assert not maps.any()
-    (found,) = torch.autograd.grad(maps.sum(), prototypes)
-    assert found.isfinite().all()
+    (result,) = torch.autograd.grad(maps.sum(), prototypes)
+    assert result.isfinite().all()

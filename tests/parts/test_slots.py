@@ -76,11 +76,11 @@ def test_a_draw_is_a_softmax_of_scaled_slots_and_gumbel_noise_over_the_temperatu
     decision = decision_of(slots, temperature=0.25)
     decision.scale = 7.0
     torch.manual_seed(1)
-    found = decision.draw().detach().numpy()
+    result = decision.draw().detach().numpy()
     torch.manual_seed(1)
     noise = -np.log(torch.empty_like(slots).exponential_().numpy())
-    np.testing.assert_allclose(found, softmax((7.0 * slots.numpy() + noise) / 0.25), rtol=1e-8)
-    np.testing.assert_allclose(found.sum(axis=1), np.ones((2, 3)))
+    np.testing.assert_allclose(result, softmax((7.0 * slots.numpy() + noise) / 0.25), rtol=1e-8)
+    np.testing.assert_allclose(result.sum(axis=1), np.ones((2, 3)))
 
 
 def test_the_prototype_that_a_draw_prefers_is_distributed_as_the_softmax_says() -> None:
@@ -147,14 +147,14 @@ def test_distances_are_mixed_before_the_similarity_is_taken(seed: int) -> None:
     matches = random_matches(seed, 5)
     assert matches.background is not None
     mixture = softmax(rng.normal(size=(3, 5, 2)))
-    found = decision.mixed(matches, torch.from_numpy(mixture))
+    result = decision.mixed(matches, torch.from_numpy(mixture))
     expected = mixed_logits(
         matches.distances.numpy(), matches.background.numpy(), mixture, decision.weight.detach().numpy()
     )
-    np.testing.assert_allclose(found.detach().numpy(), expected, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(result.detach().numpy(), expected, rtol=1e-8, atol=1e-10)
     # Mixing scores instead would say something else.
     after = torch.einsum("bp,cpk->bck", matches.scores, torch.from_numpy(mixture)).flatten(1) @ decision.weight.T
-    assert not torch.allclose(after, found)
+    assert not torch.allclose(after, result)
 
 
 def test_gradients_of_mixtures_agree_with_finite_differences() -> None:
@@ -178,8 +178,8 @@ def test_gradients_of_mixtures_agree_with_finite_differences() -> None:
         return logits(slots, distances)
 
     torch.testing.assert_close(gradient(of_slots, slots), slope(of_slots, slots), rtol=1e-5, atol=1e-7)
-    found = gradient(of_distances, matches.distances)
-    torch.testing.assert_close(found, slope(of_distances, matches.distances), rtol=1e-5, atol=1e-6)
+    result = gradient(of_distances, matches.distances)
+    torch.testing.assert_close(result, slope(of_distances, matches.distances), rtol=1e-5, atol=1e-6)
 
 
 def test_mixtures_need_a_background() -> None:
@@ -314,16 +314,16 @@ def orth(slots: Array) -> float:
 @given(st.integers(0, 10_000), st.integers(1, 4), st.integers(1, 5))
 def test_orthogonality_is_the_mean_of_the_cosines_of_slots(seed: int, classes: int, count: int) -> None:
     slots = np.random.default_rng(seed).normal(size=(classes, 6, count))
-    found = float(slot_orthogonality_loss(torch.from_numpy(slots)))
-    assert found == pytest.approx(orth(slots), abs=1e-9)
-    assert -1 - 1e-9 <= found <= count - 1 + 1e-9
+    result = float(slot_orthogonality_loss(torch.from_numpy(slots)))
+    assert result == pytest.approx(orth(slots), abs=1e-9)
+    assert -1 - 1e-9 <= result <= count - 1 + 1e-9
 
 
 def test_its_gradient_agrees_with_finite_differences() -> None:
     torch.manual_seed(0)
     slots = torch.randn(2, 4, 3).double()
-    found = gradient(slot_orthogonality_loss, slots)
-    torch.testing.assert_close(found, slope(slot_orthogonality_loss, slots), rtol=1e-6, atol=1e-8)
+    result = gradient(slot_orthogonality_loss, slots)
+    torch.testing.assert_close(result, slope(slot_orthogonality_loss, slots), rtol=1e-6, atol=1e-8)
 
 
 def test_slots_for_different_prototypes_cost_nothing() -> None:

@@ -28,11 +28,11 @@ def comparison_of(prototypes: Tensor) -> UnitPrototypes:
 
 
 def step_of(embeddings: list[Tensor], prototypes: list[Tensor], labels: list[int], classes: int) -> Step:
-    comparisons = tuple(comparison_of(each) for each in prototypes)
-    owners = torch.cat([torch.arange(classes).repeat_interleave(len(each) // classes) for each in prototypes])
+    comparisons = tuple(comparison_of(prototype) for prototype in prototypes)
+    owners = torch.cat([torch.arange(classes).repeat_interleave(len(prototype) // classes) for prototype in prototypes])
     ownership = OneClassEach(owners, classes)
     parts = Parts((), comparisons, ownership, Linear(ownership, 1.0, -0.5, learns=True))
-    matches = matches_of(tuple(each(cells) for each, cells in zip(comparisons, embeddings, strict=True)))
+    matches = matches_of(tuple(prototype(cells) for prototype, cells in zip(comparisons, embeddings, strict=True)))
     return Step(torch.zeros(len(labels), classes), torch.tensor(labels), parts, matches, tuple(embeddings))
 
 
@@ -46,9 +46,9 @@ def test_after_a_step_prototypes_have_length_1_and_their_old_direction(seed: int
     comparison, embeddings = comparison_of(prototypes.clone()), torch.rand(1, 6, 2, 2, generator=generator)
     before = comparison(embeddings).scores
     comparison.after_step()
-    found = comparison.prototypes.detach()
-    torch.testing.assert_close(found.flatten(1).norm(dim=1), torch.ones(4))
-    cosines = (found * prototypes).sum(dim=(1, 2, 3)) / prototypes.flatten(1).norm(dim=1)
+    result = comparison.prototypes.detach()
+    torch.testing.assert_close(result.flatten(1).norm(dim=1), torch.ones(4))
+    cosines = (result * prototypes).sum(dim=(1, 2, 3)) / prototypes.flatten(1).norm(dim=1)
     torch.testing.assert_close(cosines, torch.ones(4))
     torch.testing.assert_close(comparison(embeddings).scores, before)
 
@@ -70,12 +70,12 @@ def test_patches_become_prototypes_as_they_are() -> None:
 def nearest_angles(embeddings: Array, prototypes: Array) -> Array:
     """The smallest minus cosine of any cell, in loops."""
     batch, _, rows, cols = embeddings.shape
-    found = np.full((batch, len(prototypes)), np.inf)
+    result = np.full((batch, len(prototypes)), np.inf)
     for n, j, y, x in np.ndindex(batch, len(prototypes), rows, cols):
         cell, prototype = embeddings[n, :, y, x], prototypes[j, :, 0, 0]
         cosine = cell @ prototype / math.sqrt((cell @ cell) * (prototype @ prototype))
-        found[n, j] = min(found[n, j], -cosine)
-    return found
+        result[n, j] = min(result[n, j], -cosine)
+    return result
 
 
 @given(st.integers(0, 10_000), st.floats(0.1, 10.0))
@@ -112,9 +112,9 @@ def test_cluster_does_not_saturate_where_patch_and_prototype_are_opposite() -> N
         grid = comparison(embeddings)
         return comparison.loss_distances(embeddings, type(grid)(grid.scores, grid.distances, grid.cells, maps))[0, 0]
 
-    found = gradient(loss, prototypes)
-    assert found[0].abs().max() > 1e-3
-    torch.testing.assert_close(found, slope(loss, prototypes), rtol=1e-5, atol=1e-8)
+    result = gradient(loss, prototypes)
+    assert result[0].abs().max() > 1e-3
+    torch.testing.assert_close(result, slope(loss, prototypes), rtol=1e-5, atol=1e-8)
 
 
 def test_gradients_of_the_angles_agree_with_finite_differences() -> None:
@@ -192,7 +192,7 @@ def test_several_grids_have_subspaces_of_their_own() -> None:
     torch.manual_seed(3)
     prototypes, cells = [torch.rand(6, 4, 1, 1), torch.rand(3, 4, 1, 1)], [torch.rand(1, 4, 2, 2)] * 2
     step = step_of(cells, prototypes, [0], classes=3)
-    bases = [each.reshape(3, -1, 4).numpy().astype(np.float64) for each in prototypes]
+    bases = [prototype.reshape(3, -1, 4).numpy().astype(np.float64) for prototype in prototypes]
     assert orthonormality(step).item() == pytest.approx(sum(map(orth, bases)), rel=1e-5)
     assert subspace_separation(step).item() == pytest.approx(-sum(map(subsep, bases)), rel=1e-5)
 

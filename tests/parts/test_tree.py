@@ -42,9 +42,9 @@ def reached(distances: Numbers, node: int, nodes: int, arrives: float, weights: 
     if node >= nodes:
         weights[node - nodes] = arrives
         return
-    found = math.exp(-distances[node])
-    reached(distances, 2 * node + 1, nodes, arrives * (1 - found), weights)
-    reached(distances, 2 * node + 2, nodes, arrives * found, weights)
+    result = math.exp(-distances[node])
+    reached(distances, 2 * node + 1, nodes, arrives * (1 - result), weights)
+    reached(distances, 2 * node + 2, nodes, arrives * result, weights)
 
 
 def leaf_weights(distances: Numbers) -> Numbers:
@@ -79,12 +79,12 @@ def test_gradients_are_those_of_finite_differences_of_the_numpy_version() -> Non
         )
 
     base, small = scores.detach().numpy(), 1e-6
-    for place in np.ndindex(*base.shape):
+    for position in np.ndindex(*base.shape):
         up, down = base.copy(), base.copy()
-        up[place] += small
-        down[place] -= small
+        up[position] += small
+        down[position] -= small
         slope = (numpy_loss(up) - numpy_loss(down)) / (2 * small)
-        assert float(gradient[place]) == pytest.approx(slope, rel=1e-6, abs=1e-9)
+        assert float(gradient[position]) == pytest.approx(slope, rel=1e-6, abs=1e-9)
 
 
 def test_the_path_of_the_root_has_probability_one() -> None:
@@ -103,9 +103,9 @@ def test_leaves_learn_as_published() -> None:
         weights, known = leaf_weights(-row), softmax(theta)
         added[:, label] += weights * known[:, label] / (weights @ known)[label]
     expected = np.maximum(theta - old / steps, 0) + added
-    found = leaf_update(decision.knowledge, torch.from_numpy(old), steps, decision.credit(scores, labels))
+    result = leaf_update(decision.knowledge, torch.from_numpy(old), steps, decision.credit(scores, labels))
     # `credit` computes in float32, as networks do.
-    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5)
+    np.testing.assert_allclose(result.numpy(), expected, rtol=1e-5)
 
 
 def test_each_image_adds_one_to_the_leaves_in_all() -> None:
@@ -222,11 +222,11 @@ def test_paths_lead_where_they_say(depth: int, gone: list[bool]) -> None:
     tree = grown(depth, gone)
     assert tree.num_leaves == tree.num_nodes + 1
     for leaf, turns in enumerate(tree.paths):
-        place = 0
+        position = 0
         for turn in turns:
-            assert place == turn.node
-            place = tree.children[place][turn.found]
-        assert ~place == leaf
+            assert position == turn.node
+            position = tree.children[position][turn.found]
+        assert ~position == leaf
     assert sorted(tree.leaves_below(0)) == list(range(tree.num_leaves))
 
 
@@ -321,8 +321,8 @@ def test_distances_are_plain_not_squared() -> None:
     rng = np.random.default_rng(0)
     cells, prototypes = rng.random((2, 6, 3, 4)), rng.random((5, 6, 1, 1))
     expected = np.sqrt(((cells[:, None] - prototypes[None]) ** 2).sum(axis=2) + 1e-14)
-    found = L2().maps(torch.from_numpy(cells), torch.from_numpy(prototypes))
-    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-10)
+    result = L2().maps(torch.from_numpy(cells), torch.from_numpy(prototypes))
+    np.testing.assert_allclose(result.numpy(), expected, rtol=1e-10)
 
 
 def test_distances_have_a_finite_gradient_where_a_patch_is_the_prototype() -> None:

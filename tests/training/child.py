@@ -29,8 +29,8 @@ from pixpnet.training.run import Run
 train_module: Any = sys.modules["pixpnet.training.train"]  # the package's own `train` is the function
 
 
-def die(how: int = signal.SIGKILL) -> None:
-    os.kill(os.getpid(), how)
+def die(signal_number: int = signal.SIGKILL) -> None:
+    os.kill(os.getpid(), signal_number)
 
 
 def before_call(owner: Any, name: str, number: int, action: Callable[[], None] = die) -> None:
@@ -151,7 +151,14 @@ def together(store: str, rank: int, world_size: int) -> Iterator[None]:
 
 
 def replace_and_judge(
-    store: str, rank: int, world_size: int, run: str, data: str, batch_size: int, how: Replacement | None, out: str
+    store: str,
+    rank: int,
+    world_size: int,
+    run: str,
+    data: str,
+    batch_size: int,
+    replacement: Replacement | None,
+    out: str,
 ) -> None:
     """Replaces prototypes of a run's model, shifted by noise, and judges it, on this process's share."""
     from pixpnet.data import Loading, open_data, plain_loader
@@ -172,14 +179,16 @@ def replace_and_judge(
         return plain_loader(opened, share, model.preprocessing, Loading(batch_size))
 
     with together(store, rank, world_size) if world_size > 1 else contextlib.nullcontext():
-        origins = () if how is None else replace_prototypes(model, mine(opened.train), opened.train, how)
+        origins = (
+            () if replacement is None else replace_prototypes(model, mine(opened.train), opened.train, replacement)
+        )
         judgement = judge(model, model.num_classes, mine(opened.val), together=True)
-    found = {
+    result = {
         "origins": to_plain(origins),
         "judgement": to_plain(judgement),
         "prototypes": [grid.comparison.prototypes.tolist() for grid in model.grids],
     }
-    Path(out).write_text(json.dumps(found))
+    Path(out).write_text(json.dumps(result))
 
 
 def learn_leaves(store: str, rank: int, world_size: int, out: str) -> None:

@@ -65,10 +65,10 @@ def small_model(classes: int = 2, size: int = 13, seed: int = 0, **architecture:
     network = nn.Sequential(nn.Conv2d(3, 6, 3, stride=2), nn.BatchNorm2d(6), nn.ReLU())
     network[1].running_mean.uniform_(-0.5, 0.5)
     network[1].running_var.uniform_(0.5, 2)
-    how = Architecture(**{"dim": 5, "prototypes_per_class": 3, **architecture})
+    settings = Architecture(**{"dim": 5, "prototypes_per_class": 3, **architecture})
     model = PixPNet(
         Backbone(network, "", (size, size)),
-        how,
+        settings,
         [f"class {label}" for label in range(classes)],
         Preprocessing().scaled_to(size),
     )
@@ -81,9 +81,9 @@ def small_model(classes: int = 2, size: int = 13, seed: int = 0, **architecture:
 def identity_model(classes: int, rows: int, cols: int, **architecture: Any) -> PixPNet:
     """Its embeddings are the pixels themselves, so that whole numbers give exact squared distances, and ties."""
     size = max(rows, cols)
-    how = Architecture(**{"dim": 3, "distance": "squared_l2", **architecture})
+    settings = Architecture(**{"dim": 3, "distance": "squared_l2", **architecture})
     names = [f"class {label}" for label in range(classes)]
-    model = PixPNet(Backbone(nn.Conv2d(3, 4, 1), "", (size, size)), how, names, Preprocessing().scaled_to(size))
+    model = PixPNet(Backbone(nn.Conv2d(3, 4, 1), "", (size, size)), settings, names, Preprocessing().scaled_to(size))
     model.embed = lambda images: (images,)  # type: ignore[method-assign]
     return model
 
@@ -147,7 +147,9 @@ def in_child(job: str, **values: Any) -> int:
     return end_of(start_child(job, **values))
 
 
-def replaced_and_judged(folder: Path, world_size: int, run: Path, data: str, how: Replacement | None) -> list[Any]:
+def replaced_and_judged(
+    folder: Path, world_size: int, run: Path, data: str, replacement: Replacement | None
+) -> list[Any]:
     """What each of some processes finds that together replace a run's prototypes and judge its model."""
     outs = [folder / f"{rank} of {world_size}" for rank in range(world_size)]
     processes = [
@@ -159,7 +161,7 @@ def replaced_and_judged(folder: Path, world_size: int, run: Path, data: str, how
             run=str(run),
             data=data,
             batch_size=4,
-            how=how,
+            replacement=replacement,
             out=str(out),
         )
         for rank, out in enumerate(outs)

@@ -20,10 +20,10 @@ def noise(count: int, size: int, seed: int = 3) -> Tensor:
 
 
 def replaced(
-    model: PixPNet, images: Tensor, size: int = 4, order: Sequence[int] | None = None, **how: Any
+    model: PixPNet, images: Tensor, size: int = 4, order: Sequence[int] | None = None, **options: Any
 ) -> tuple[Origin, ...]:
     """Replaces the prototypes of a model with images in some order, in batches of some size."""
     order = range(len(images)) if order is None else order
     labels, ids = LABELS[: len(images)], IDS[: len(images)]
     batches = batches_of(images[list(order)], [labels[k] for k in order], [ids[k] for k in order], size)
-    return replace_prototypes(model, batches, entries_of(labels, ids), Replacement(**how))
+    return replace_prototypes(model, batches, entries_of(labels, ids), Replacement(**options))

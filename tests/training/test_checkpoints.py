@@ -37,25 +37,25 @@ class Payload:
         return os.mkdir, (self.victim,)
 
 
-def damage(how: str, checkpoint: Path, victim: Path) -> None:
+def damage(kind: str, checkpoint: Path, victim: Path) -> None:
     whole = checkpoint.read_bytes()
-    if how == "empty":
+    if kind == "empty":
         checkpoint.write_bytes(b"")
-    elif how == "cut short":
+    elif kind == "cut short":
         checkpoint.write_bytes(whole[: len(whole) // 2])
-    elif how == "noise":
+    elif kind == "noise":
         checkpoint.write_bytes(bytes(range(256)) * 40)
-    elif how == "of another program":
+    elif kind == "of another program":
         torch.save({"weights": torch.zeros(3)}, checkpoint)
-    elif how == "of another network":
+    elif kind == "of another network":
         state = torch.load(checkpoint, weights_only=True)
         state["state_dict"].popitem()
         torch.save(state, checkpoint)
-    elif how == "a bad log":
+    elif kind == "a bad log":
         state = torch.load(checkpoint, weights_only=True)
         state["pixpnet"]["lines"][0]["epoch"] = "one"
         torch.save(state, checkpoint)
-    elif how == "hostile":
+    elif kind == "hostile":
         state = torch.load(checkpoint, weights_only=True)
         torch.save({**state, "extra": Payload(victim)}, checkpoint)
     else:
@@ -63,14 +63,14 @@ def damage(how: str, checkpoint: Path, victim: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "how",
+    "kind",
     ["empty", "cut short", "noise", "of another program", "of another network", "a bad log", "hostile", "bare pickle"],
 )
 def test_a_damaged_or_hostile_checkpoint_is_refused_and_runs_nothing(
-    unfinished: Path, how: str, tmp_path: Path
+    unfinished: Path, kind: str, tmp_path: Path
 ) -> None:
     checkpoint, victim = Run(unfinished).checkpoint, tmp_path / "victim"
-    damage(how, checkpoint, victim)
+    damage(kind, checkpoint, victim)
     with pytest.raises(RunError, match=r"last\.ckpt"):
         resume(unfinished)
     assert not victim.exists()

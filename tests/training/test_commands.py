@@ -34,13 +34,13 @@ def test_train_end_to_end_with_the_configuration_of_another_run(
 ) -> None:
     out = tmp_path / "again"
     assert main(["train", "--config", str(trained.path / "config.yaml"), "--out", str(out)]) == 0
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     assert (
         f"kept: epoch {trained.metrics.chosen_epoch} of 3, the last epoch whose validation accuracy after replacement "
         "is within one standard error of the best so far\n"
-    ) in said.out
-    assert str(out) in said.out
-    assert said.err.count("validation") >= 3
+    ) in output.out
+    assert str(out) in output.out
+    assert output.err.count("validation") >= 3
     for name in ("config.yaml", "model.safetensors", "metrics.json"):
         assert (out / name).read_bytes() == (trained.path / name).read_bytes()
     assert main(["train", "--config", str(trained.path / "config.yaml"), "--out", str(out)]) == 1
@@ -92,8 +92,8 @@ def test_edits_pass_through_the_command_line_and_a_file(tmp_path: Path, capsys: 
     def passed(*words: str) -> list[str]:
         values = printed(capsys, *words)
         (tmp_path / "mine.yaml").write_text(yaml.safe_dump(values))
-        found: list[str] = values["edits"]
-        return found
+        result: list[str] = values["edits"]
+        return result
 
     assert passed() == []
     assert passed("--edits", f"[{', '.join(edits)}]") == list(edits)
@@ -205,9 +205,9 @@ def test_recipes_of_earlier_versions_work_with_a_hint(
     for words in (["--recipe", recipe], [f"--recipe={recipe}"], ["--config", recipe]):
         with pytest.raises(SystemExit):
             main(["train", *words, "--print-config"])
-        said = capsys.readouterr()
-        assert said.err == f"{words[0].partition('=')[0]} {recipe} is now {today}\n"
-        values = {name: value for name, value in yaml.safe_load(said.out).items() if name in plain_config(expected)}
+        output = capsys.readouterr()
+        assert output.err == f"{words[0].partition('=')[0]} {recipe} is now {today}\n"
+        values = {name: value for name, value in yaml.safe_load(output.out).items() if name in plain_config(expected)}
         assert config_from_plain(values) == expected
 
 
@@ -297,11 +297,11 @@ def test_a_file_of_another_member_gives_data_and_backbone_to_a_preset_behind_it(
     with pytest.raises(SystemExit) as end:
         main(["train", "--config", str(file), "--member", "protopnet", "--out", "run"])
     assert end.value.code == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert f"{file} configures pixpnet, and the run is to train protopnet: name a preset behind the file" in said
-    found = configured(capsys, "--config", str(file), "--member", "protopnet", "--preset", "laptop")
-    assert found == replace(config, member="protopnet", settings=member_named("protopnet").presets["laptop"])
+    output = capsys.readouterr().err
+    assert output.count("\n") == 1
+    assert f"{file} configures pixpnet, and the run is to train protopnet: name a preset behind the file" in output
+    result = configured(capsys, "--config", str(file), "--member", "protopnet", "--preset", "laptop")
+    assert result == replace(config, member="protopnet", settings=member_named("protopnet").presets["laptop"])
     # The member of a file is that of the run.
     file.write_text("member: protopnet\nseed: 4\n")
     assert configured(capsys, "--config", str(file)) == RunConfig(member="protopnet", seed=4)
@@ -424,8 +424,8 @@ def test_all_images_are_judged_of_other_data_only_and_none_that_the_model_learnt
     assert [sum(line) for line in record["confusion"]] == [2 + 4] * 3
     metrics = json.loads((trained.path / "metrics.json").read_text())
     for given, known in zip(record["confusion"], metrics["test"]["confusion"], strict=True):
-        for found, before in zip(given, known, strict=True):
-            assert 0 <= found - before <= 2  # the rest are the mirrored images
+        for result, before in zip(given, known, strict=True):
+            assert 0 <= result - before <= 2  # the rest are the mirrored images
     opening = json.loads((run / "openings.jsonl").read_text().splitlines()[-1])
     assert opening["images"] == 12
     assert str(other) in opening["reason"]
@@ -461,12 +461,12 @@ def test_predict_answers_for_every_picture_it_can_read(
 ) -> None:
     order = ["broken", "colour", "missing", "grey", "cmyk"]
     assert main(["predict", str(trained.path), *(str(images[name]) for name in order), "--json"]) == 1
-    said = capsys.readouterr()
-    records = json.loads(said.out)
+    output = capsys.readouterr()
+    records = json.loads(output.out)
     assert [record["image"] for record in records] == [str(images[name]) for name in ("colour", "grey", "cmyk")]
-    assert [line.split(":")[0] for line in said.err.splitlines()] == ["error", "error"]
-    assert "broken.png" in said.err
-    assert "missing.png" in said.err
+    assert [line.split(":")[0] for line in output.err.splitlines()] == ["error", "error"]
+    assert "broken.png" in output.err
+    assert "missing.png" in output.err
     model = PixPNet.load(trained.path)
     for record in records:
         assert set(record["logits"]) == set(model.class_names)
@@ -475,14 +475,16 @@ def test_predict_answers_for_every_picture_it_can_read(
         )
         assert sum(record["probabilities"].values()) == pytest.approx(1)
     # By hand, with Pillow: resize the whole picture, cut out the centre, bring it to size.
-    how = model.preprocessing
-    assert how.shortest_side is not None
-    side, left = how.shortest_side, (how.shortest_side - how.crop) // 2
+    preprocessing = model.preprocessing
+    assert preprocessing.shortest_side is not None
+    side, left = preprocessing.shortest_side, (preprocessing.shortest_side - preprocessing.crop) // 2
     with Image.open(images["colour"]) as picture:
         resized = picture.convert("RGB").resize((side, side), Image.Resampling.BILINEAR)
-    cut = resized.crop((left, left, left + how.crop, left + how.crop)).resize((how.size, how.size))
+    cut = resized.crop((left, left, left + preprocessing.crop, left + preprocessing.crop)).resize(
+        (preprocessing.size, preprocessing.size)
+    )
     pixels = torch.from_numpy(np.asarray(cut).copy()).permute(2, 0, 1) / 255
-    image = (pixels - torch.tensor(how.mean)[:, None, None]) / torch.tensor(how.std)[:, None, None]
+    image = (pixels - torch.tensor(preprocessing.mean)[:, None, None]) / torch.tensor(preprocessing.std)[:, None, None]
     with torch.no_grad():
         logits = model(image[None]).logits[0].tolist()
     named = dict(zip(model.class_names, logits, strict=True))

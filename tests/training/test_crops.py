@@ -37,10 +37,10 @@ def test_a_field_without_pixels_is_one_transparent_pixel() -> None:
 
 
 def test_a_normalized_image_is_shown_as_it_was() -> None:
-    how = Preprocessing()
+    preprocessing = Preprocessing()
     image = torch.from_numpy(PIXELS).permute(2, 0, 1) / 255
-    mean, std = (torch.tensor(values).reshape(3, 1, 1) for values in (how.mean, how.std))
-    assert np.array_equal(to_uint8((image - mean) / std, how), PIXELS)
+    mean, std = (torch.tensor(values).reshape(3, 1, 1) for values in (preprocessing.mean, preprocessing.std))
+    assert np.array_equal(to_uint8((image - mean) / std, preprocessing), PIXELS)
 
 
 def test_the_pictures_of_a_run_are_cut_from_its_training_images(trained: Trained) -> None:
@@ -50,13 +50,13 @@ def test_the_pictures_of_a_run_are_cut_from_its_training_images(trained: Trained
     assert len(model.origins) == len(list(folder.glob("*.png"))) == len(list(folder.glob("*.jpg"))) == 6
     assert (model.pictures, len(list(folder.iterdir()))) == (folder, 12)
     entries = {entry.id: entry for entry in data.train}
-    how = model.preprocessing
+    preprocessing = model.preprocessing
     for origin in model.origins:
-        image = preprocess(data.reader(entries[origin.image]), how).image.as_subclass(torch.Tensor)
+        image = preprocess(data.reader(entries[origin.image]), preprocessing).image.as_subclass(torch.Tensor)
         ((y0, x0, y1, x1),) = origin.boxes
         shown = np.array(Image.open(trained.path / "prototypes" / f"{origin.prototype}.png"))
-        again = (torch.from_numpy(shown[..., :3]).permute(2, 0, 1) / 255 - torch.tensor(how.mean)[:, None, None]) / (
-            torch.tensor(how.std)[:, None, None]
-        )
+        again = (
+            torch.from_numpy(shown[..., :3]).permute(2, 0, 1) / 255 - torch.tensor(preprocessing.mean)[:, None, None]
+        ) / (torch.tensor(preprocessing.std)[:, None, None])
         # Half a step of 8 bits, in units of the standard deviation.
-        torch.testing.assert_close(again, image[:, y0:y1, x0:x1], rtol=0, atol=0.51 / 255 / min(how.std))
+        torch.testing.assert_close(again, image[:, y0:y1, x0:x1], rtol=0, atol=0.51 / 255 / min(preprocessing.std))

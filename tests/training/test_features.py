@@ -36,8 +36,8 @@ def backbone(seed: int = 0, frozen: str = "all") -> Backbone:
 
 def features_in(folder: Path, data: DataSet, stem: Backbone | None = None, **augmentation: Any) -> Features:
     preprocessing = data.preprocessing.scaled_to(32)
-    how = replace(Augmentation(), **augmentation)
-    return Features(stem or backbone(), preprocessing, how, data.reader, repr(data.reader), folder)
+    settings = replace(Augmentation(), **augmentation)
+    return Features(stem or backbone(), preprocessing, settings, data.reader, repr(data.reader), folder)
 
 
 def some_views(data: DataSet) -> list[ViewOf]:
@@ -173,11 +173,11 @@ def test_a_run_on_kept_features_is_judged_as_the_network_answers_for_images(
 
     model = PixPNet.load(tmp_path / "run")
     entries = data.test.open(lambda *_: None, "to compare")
-    found = judge(model, 3, plain_loader(data, entries, model.preprocessing, Loading(batch_size=8)))
+    result = judge(model, 3, plain_loader(data, entries, model.preprocessing, Loading(batch_size=8)))
     assert metrics.test is not None
-    assert found.confusion == metrics.test.confusion
+    assert result.confusion == metrics.test.confusion
     # Features are computed image by image, the network answers in batches; the pole of the similarity magnifies that.
-    assert found.loss == pytest.approx(metrics.test.loss, abs=1e-4)
+    assert result.loss == pytest.approx(metrics.test.loss, abs=1e-4)
     assert any(own_cache.iterdir())
 
 

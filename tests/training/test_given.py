@@ -120,9 +120,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_run_names_what_was_given_and_takes_the_numbers_of_the_loader(run: Path) -> None:
-    kept = Run(run).config
-    assert (kept.backbone, kept.data, kept.weights) == ("given:Net", "given:Squares", None)
-    assert kept.optimization.batch_size == 6
+    remaining = Run(run).config
+    assert (remaining.backbone, remaining.data, remaining.weights) == ("given:Net", "given:Squares", None)
+    assert remaining.optimization.batch_size == 6
     listed = Run(run).read_images()
     assert listed is not None and len(listed.images) == 45
     assert listed.class_names == {"blue", "green", "red"}
@@ -310,7 +310,7 @@ for wrong in (
         print("NOT", type(error), error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    said = done.stdout.splitlines()
+    output = done.stdout.splitlines()
     expected = (
         "RunConfig",
         "out is the folder of a run",
@@ -331,6 +331,6 @@ for wrong in (
         "a torch.nn.Module",
         "a run is the path of its folder",
     )
-    assert len(said) == len(expected), done.stderr + done.stdout
-    for line, words in zip(said, expected, strict=True):
+    assert len(output) == len(expected), done.stderr + done.stdout
+    for line, words in zip(output, expected, strict=True):
         assert words in line and "NOT" not in line, line

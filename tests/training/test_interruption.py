@@ -80,10 +80,10 @@ def test_ctrl_c_leaves_a_usable_run_and_says_how_to_go_on(trained: Trained, tmp_
     out, answer = tmp_path / "run", tmp_path / "answer"
     words = ["train", "--config", str(trained.path / "config.yaml"), "--out", str(out)]
     assert in_child("interrupted", words=words, step=5, answer=str(answer)) == 130
-    said = answer.read_text()
-    assert f"pixpnet train --resume {out}" in said
-    assert "(the model kept so far is in it)" in said
-    assert "Traceback" not in said
+    output = answer.read_text()
+    assert f"pixpnet train --resume {out}" in output
+    assert "(the model kept so far is in it)" in output
+    assert "Traceback" not in output
     assert PixPNet.load(out).origins is not None  # of the first epoch
     assert in_child("resume", out=str(out)) == 0
     same(trained.path, out)

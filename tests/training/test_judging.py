@@ -50,14 +50,14 @@ def numbered(size: int) -> list[Batch]:
 
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_known_logits_give_known_figures_whatever_the_batches(size: int) -> None:
-    found = judge(Known(), 3, numbered(size))
-    assert found.accuracy == 3 / 5
-    assert found.images == 5
-    assert found.class_accuracy == (2 / 3, 1 / 2, None)
-    assert found.confusion == ((2, 1, 0), (0, 1, 1), (0, 0, 0))
+    result = judge(Known(), 3, numbered(size))
+    assert result.accuracy == 3 / 5
+    assert result.images == 5
+    assert result.class_accuracy == (2 / 3, 1 / 2, None)
+    assert result.confusion == ((2, 1, 0), (0, 1, 1), (0, 0, 0))
     # Each image counts once, also those of a smaller last batch.
     losses = [log(sum(map(exp, logits))) - logits[label] for label, logits in TABLE]
-    assert found.loss == pytest.approx(sum(losses) / 5, abs=1e-6)
+    assert result.loss == pytest.approx(sum(losses) / 5, abs=1e-6)
 
 
 def test_judging_is_done_in_eval_mode_without_gradients_and_modes_come_back() -> None:
@@ -97,16 +97,16 @@ def test_no_images_is_an_error() -> None:
     [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
 )
 def test_wilsons_interval_is_the_published_one(right: int, images: int, low: float, high: float) -> None:
-    found = wilson(right, images)
-    assert (round(found.low, 4), round(found.high, 4)) == (low, high)
+    result = wilson(right, images)
+    assert (round(result.low, 4), round(result.high, 4)) == (low, high)
 
 
 @given(st.integers(1, 400), st.data())
 def test_the_interval_holds_the_share_and_mirrors(images: int, data: st.DataObject) -> None:
     right = data.draw(st.integers(0, images))
-    found, mirrored = wilson(right, images), wilson(images - right, images)
-    assert 0 <= found.low <= right / images <= found.high <= 1
-    assert found.low == pytest.approx(1 - mirrored.high, abs=1e-9)
+    result, mirrored = wilson(right, images), wilson(images - right, images)
+    assert 0 <= result.low <= right / images <= result.high <= 1
+    assert result.low == pytest.approx(1 - mirrored.high, abs=1e-9)
 
 
 @given(st.integers(0, 60), st.integers(1, 9), st.integers(1, 5))

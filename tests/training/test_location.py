@@ -39,9 +39,9 @@ def audit(run: Path, *words: str) -> int:
 
 
 def test_a_new_run_writes_down_where_its_images_are(trained: Trained, pictures: Path) -> None:
-    kept = json.loads((trained.path / LOCATION_FILE).read_text())
-    assert kept["absolute"] == str(pictures.resolve())
-    assert (trained.path / kept["from_run"]).resolve() == pictures.resolve()
+    remaining = json.loads((trained.path / LOCATION_FILE).read_text())
+    assert remaining["absolute"] == str(pictures.resolve())
+    assert (trained.path / remaining["from_run"]).resolve() == pictures.resolve()
 
 
 def test_images_are_found_from_any_folder(
@@ -85,10 +85,10 @@ def test_images_that_were_moved_are_said_to_be_gone_and_found_where_data_says(
     run, away = project / "runs" / "mine", tmp_path / "away"
     (project / "squares").rename(away)
     assert audit(run) == 4
-    said = capsys.readouterr()
-    assert f"are gone: they were in {project.resolve() / 'squares'}" in said.err
-    assert "--data folder:PATH" in said.err
-    assert "✗" not in said.out.replace("✗ does not hold", "")
+    output = capsys.readouterr()
+    assert f"are gone: they were in {project.resolve() / 'squares'}" in output.err
+    assert "--data folder:PATH" in output.err
+    assert "✗" not in output.out.replace("✗ does not hold", "")
     assert main(["measure", str(run), *FEW]) == 1
     assert "are gone" in capsys.readouterr().err
     assert main(["report", str(run), "--examples", "1", "--device", "cpu"]) == 0

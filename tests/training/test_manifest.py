@@ -71,9 +71,9 @@ def test_every_command_refuses_a_run_with_a_part_of_another(
     )
     for words in commands:
         assert main(words) == 1, words
-        said = capsys.readouterr()
-        assert f"error: {run / 'metrics.json'} does not belong to this run" in said.err, words
-        assert said.out == ""
+        output = capsys.readouterr()
+        assert f"error: {run / 'metrics.json'} does not belong to this run" in output.err, words
+        assert output.out == ""
     assert not (run / "report.html").exists()
 
 
@@ -109,9 +109,9 @@ def test_a_run_of_an_earlier_version_opens_with_one_warning_and_resumes_to_one_w
     assert len(warned) == 1
     with warnings.catch_warnings(action="default"):
         assert main(["predict", str(run), str(next((pictures / "test").rglob("*.png")))]) == 0
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert said.startswith(f"warning: {run} has no manifest.json")
+    output = capsys.readouterr().err
+    assert output.count("\n") == 1
+    assert output.startswith(f"warning: {run} has no manifest.json")
     (run / "metrics.json").unlink()
     with pytest.warns(ManifestWarning):
         resume(run)

@@ -54,10 +54,10 @@ def test_code_that_a_configuration_file_names_is_refused_before_it_is_imported(
 ) -> None:
     out = tmp_path / "run"
     assert main(["train", "--config", str(config), "--out", str(out)]) == 1
-    said = capsys.readouterr().err
-    assert str(config) in said
-    assert f"{NAME}:build" in said
-    assert "--trust-code" in said
+    output = capsys.readouterr().err
+    assert str(config) in output
+    assert f"{NAME}:build" in output
+    assert "--trust-code" in output
     assert not code.exists()
     assert not out.exists()
 
@@ -120,9 +120,9 @@ def test_a_configuration_file_can_neither_allow_code_nor_name_classes_or_other_f
     with pytest.raises(SystemExit) as end:
         main(["train", "--config", str(path), "--out", str(tmp_path / "run")])
     assert end.value.code == 1
-    said = capsys.readouterr().err
-    assert says in said
-    assert said.count("\n") == 1
+    output = capsys.readouterr().err
+    assert says in output
+    assert output.count("\n") == 1
     assert not code.exists()
 
 
@@ -139,11 +139,11 @@ def test_variables_of_the_environment_are_no_options(
 def test_a_caller_who_names_code_needs_no_permission_and_one_who_reads_it_from_a_file_does(
     code: Path, config: Path, pictures: Path, tmp_path: Path
 ) -> None:
-    found = read_config(config)
+    result = read_config(config)
     with pytest.raises(RunError, match=rf"found\.yaml names code.*{NAME}:build.*trust_code=True"):
-        train(found, tmp_path / "refused")
+        train(result, tmp_path / "refused")
     assert not code.exists()
     made = small_config(pictures, backbone=f"{NAME}:build", weights="none", optimization=ONE_EPOCH)
-    assert found == made  # where it was read is no part of what it says
+    assert result == made  # where it was read is no part of what it says
     assert train(made, tmp_path / "named") is not None
-    assert train(found, tmp_path / "allowed", trust_code=True) is not None
+    assert train(result, tmp_path / "allowed", trust_code=True) is not None

@@ -18,9 +18,9 @@ def grown(request: pytest.FixtureRequest) -> tuple[PixPNet, Tensor]:
     """A network from the zoo, so that it can be saved, whose prototypes are patches."""
     rows, cols = request.param
     torch.manual_seed(1)
-    how = Architecture(dim=6, prototypes_per_class=3, prototype_rows=rows, prototype_cols=cols)
+    architecture = Architecture(dim=6, prototypes_per_class=3, prototype_rows=rows, prototype_cols=cols)
     backbone = Backbone(SmallNet(21), "", (40, 40))
-    model = PixPNet(backbone, how, ["a", "b"], Preprocessing().scaled_to(40), "small-21").eval()
+    model = PixPNet(backbone, architecture, ["a", "b"], Preprocessing().scaled_to(40), "small-21").eval()
     images = noise(10, 40)
     replaced(model, images)
     return model, images
@@ -69,9 +69,9 @@ def test_pixels_outside_the_origins_field_do_not_change_the_prototype(grown: tup
         other = noise(1, 40, seed=origin.prototype)[0]
         with torch.no_grad():
             both = torch.stack([torch.where(seen, image, other), torch.where(seen, other, image)])
-            ((kept, lost),) = model.embed(both)
+            ((remaining, lost),) = model.embed(both)
         patch = (slice(None), slice(origin.row, origin.row + height), slice(origin.col, origin.col + width))
-        torch.testing.assert_close(kept[patch], model.prototypes[origin.prototype].detach(), rtol=0, atol=1e-6)
+        torch.testing.assert_close(remaining[patch], model.prototypes[origin.prototype].detach(), rtol=0, atol=1e-6)
         assert (lost[patch] - model.prototypes[origin.prototype]).abs().max() > 1e-4
 
 

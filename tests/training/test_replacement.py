@@ -42,7 +42,7 @@ def every_patch(model: PixPNet, images: Tensor, distance: str) -> list[list[Patc
     model.eval()
     prototypes = model.prototypes.detach().double().numpy()
     rows, cols = prototypes.shape[-2:]
-    found: list[list[Patch]] = [[] for _ in prototypes]
+    result: list[list[Patch]] = [[] for _ in prototypes]
     for image, label, id_ in zip(images, LABELS, IDS, strict=False):
         with torch.no_grad():
             cells = model.embed(image[None])[0][0].double().numpy()
@@ -54,8 +54,8 @@ def every_patch(model: PixPNet, images: Tensor, distance: str) -> list[list[Patc
                         far = 1 - patch @ prototype / np.linalg.norm(patch) / np.linalg.norm(prototype)
                     else:
                         far = float(((patch - prototype) ** 2).sum())
-                    found[number].append(Patch(float(far), id_, row, col))
-    return found
+                    result[number].append(Patch(float(far), id_, row, col))
+    return result
 
 
 def shares(one: Patch | Origin, two: Patch | Origin, unique: str) -> bool:
@@ -174,28 +174,28 @@ def test_ties_and_all_neither_order_nor_batches_change_the_choice(
     assert origins == at_once
     assert torch.equal(model.prototypes, straight)
     for label in range(2):
-        own, found = patches[2 * label : 2 * label + 2], origins[2 * label : 2 * label + 2]
-        assert not shares(found[0], found[1], unique)
+        own, result = patches[2 * label : 2 * label + 2], origins[2 * label : 2 * label + 2]
+        assert not shares(result[0], result[1], unique)
         if unique == "none":
             # Ties go to the earlier image by its id, then to the earlier cell.
-            assert [place(origin) for origin in found] == [place(min(line)) for line in own]
+            assert [place(origin) for origin in result] == [place(min(line)) for line in own]
         elif assignment == "nearest_first":
-            assert [place(origin) for origin in found] == [place(patch) for patch in greedy_choice(own, unique)]
+            assert [place(origin) for origin in result] == [place(patch) for patch in greedy_choice(own, unique)]
         else:
             total = sum(patch.distance for patch in best_choice(own, unique))
-            assert sum(origin.distance for origin in found) == total
-        for origin, prototype in zip(found, model.prototypes[2 * label :], strict=False):
+            assert sum(origin.distance for origin in result) == total
+        for origin, prototype in zip(result, model.prototypes[2 * label :], strict=False):
             image = images[IDS.index(origin.image)]
             assert torch.equal(image[:, origin.row, origin.col], prototype[:, 0, 0])
 
 
 def test_a_batch_size_does_not_change_the_choice_of_a_real_network() -> None:
     images = noise(12, 13)
-    found = []
+    result = []
     for size, order in [(1, range(12)), (3, [5, 3, 11, 0, 9, 1, 10, 2, 8, 4, 7, 6]), (12, range(11, -1, -1))]:
         model = small_model()
-        found.append([place(origin) for origin in replaced(model, images, size, list(order))])
-    assert found[0] == found[1] == found[2]
+        result.append([place(origin) for origin in replaced(model, images, size, list(order))])
+    assert result[0] == result[1] == result[2]
 
 
 @dataclass(frozen=True)
@@ -333,13 +333,13 @@ def test_an_error_midway_leaves_modes_and_prototypes_as_they_were() -> None:
 
 
 def test_what_is_kept_does_not_grow_with_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept: list[int] = []
+    remaining: list[int] = []
     choose = replacement.choose
 
-    def measured(found: Any, *rest: Any) -> Any:
-        tensors = [getattr(found, name) for name in ("distances", "images", "cells", "to_source", "vectors")]
-        kept.append(sum(tensor.untyped_storage().nbytes() for tensor in tensors))
-        return choose(found, *rest)
+    def measured(result: Any, *rest: Any) -> Any:
+        tensors = [getattr(result, name) for name in ("distances", "images", "cells", "to_source", "vectors")]
+        remaining.append(sum(tensor.untyped_storage().nbytes() for tensor in tensors))
+        return choose(result, *rest)
 
     monkeypatch.setattr(replacement, "choose", measured)
     for count in (6, 60):
@@ -347,7 +347,7 @@ def test_what_is_kept_does_not_grow_with_the_data(monkeypatch: pytest.MonkeyPatc
         images = noise(count, 13)
         replace_prototypes(small_model(), batches_of(images, labels, ids, 7), entries_of(labels, ids), Replacement())
     # 6 prototypes with 3 candidates each: a float, two whole numbers, 9 doubles and 5 floats.
-    assert kept == [6 * 3 * (4 + 8 + 8 + 72 + 20)] * 2
+    assert remaining == [6 * 3 * (4 + 8 + 8 + 72 + 20)] * 2
 
 
 def test_progress_counts_batches() -> None:

@@ -94,8 +94,8 @@ def test_another_data_set_is_tested_on_without_the_pictures_that_the_run_learnt_
         noise(tmp_path / "other" / "test" / name / "x.png", 10 + number)
     shutil.copy(folder(copied) / "val" / "red" / "0.png", tmp_path / "other" / "test" / "red" / "y.png")
     with pytest.warns(DataWarning, match=r"left out 1 of 7 images.*\(1 of them in the test split\)"):
-        found = ids_in_test(copied, f"folder:{tmp_path / 'other'}")
-    assert found == [f"test/{name}/x.png" for name in ("blue", "green", "red")]
+        result = ids_in_test(copied, f"folder:{tmp_path / 'other'}")
+    assert result == [f"test/{name}/x.png" for name in ("blue", "green", "red")]
 
 
 def test_a_run_without_a_list_says_of_another_data_set_that_it_is_not_compared(copied: Run, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def replaces(epoch: Epoch) -> bool:
 
 
 def rates_of(settings: MemberSettings, stage: str) -> Stage:
-    return next(each for each in member_named("pixpnet").stages(settings) if each.name == stage)
+    return next(item for item in member_named("pixpnet").stages(settings) if item.name == stage)
 
 
 def test_the_papers_plan() -> None:
@@ -44,9 +44,9 @@ def test_the_papers_plan() -> None:
 
 def test_the_papers_hyperparameters_are_the_defaults() -> None:
     # FACTS section 2, from Sec. 4 and App. E of the paper.
-    how, made, losses = PixPNetConfig().optimization, PixPNetConfig().architecture, PixPNetConfig().losses
-    assert (how.batch_size, how.weight_decay, how.lr_rise) == (64, 1e-3, 5.0)
-    assert (how.lr_backbone, how.lr_add_on, how.lr_prototypes) == (1e-4, 3e-3, 3e-3)
+    optim, made, losses = PixPNetConfig().optimization, PixPNetConfig().architecture, PixPNetConfig().losses
+    assert (optim.batch_size, optim.weight_decay, optim.lr_rise) == (64, 1e-3, 5.0)
+    assert (optim.lr_backbone, optim.lr_add_on, optim.lr_prototypes) == (1e-4, 3e-3, 3e-3)
     assert (made.dim, made.prototypes_per_class, made.distance, made.head) == (192, 10, "cosine", "class_sum")
     assert (made.similarity, made.epsilon) == ("reformulated", 1e-6)
     assert (losses.cluster_weight, losses.separation_weight) == (0.0, 0.0)
@@ -67,8 +67,8 @@ def test_protopnets_plan_trains_the_head_for_20_epochs_after_each_replacement() 
 
 
 def test_pretraining_comes_before_the_schedule_begins_and_ends_with_patches_that_are_no_result() -> None:
-    how = Optimization(epochs=3, pretraining_epochs=2, warm_up_epochs=1)
-    epochs = plan(PixPNetConfig(optimization=how, replacement=Replacement(start=2, every=2)))
+    optim = Optimization(epochs=3, pretraining_epochs=2, warm_up_epochs=1)
+    epochs = plan(PixPNetConfig(optimization=optim, replacement=Replacement(start=2, every=2)))
     assert [(epoch.stage.name, epoch.stage.begins, replaces(epoch), epoch.selectable) for epoch in epochs] == [
         ("pretraining", 0, False, False),
         ("pretraining", 0, True, False),
@@ -78,7 +78,9 @@ def test_pretraining_comes_before_the_schedule_begins_and_ends_with_patches_that
     ]
     assert [epoch.stage.rate(0.5) for epoch in epochs[:2]] == [1, 1]
     # Beside it, a head that learns gets its epochs after results only.
-    headed = PixPNetConfig(Architecture(head="linear"), optimization=how, replacement=Replacement(3, 1, head_epochs=1))
+    headed = PixPNetConfig(
+        Architecture(head="linear"), optimization=optim, replacement=Replacement(3, 1, head_epochs=1)
+    )
     assert [epoch.stage.name for epoch in plan(headed)] == ["pretraining"] * 2 + ["warm_up", "joint", "joint", "head"]
 
 
@@ -136,10 +138,10 @@ def test_the_warm_cosine_factor_by_hand() -> None:
 
 
 def test_steps_multiply_every_so_many_epochs_after_the_warm_up() -> None:
-    how = Optimization(epochs=50, warm_up_epochs=5, lr_schedule="steps", lr_step_epochs=5, lr_step_factor=0.1)
+    optim = Optimization(epochs=50, warm_up_epochs=5, lr_schedule="steps", lr_step_epochs=5, lr_step_factor=0.1)
     factors = {0: 1, 4.9: 1, 5: 1, 9.99: 1, 10: 0.1, 14.5: 0.1, 15: 0.01, 49: 1e-8}
     for time, expected in factors.items():
-        assert schedule_of(how)(time) == pytest.approx(expected), time
+        assert schedule_of(optim)(time) == pytest.approx(expected), time
     assert rates_of(LINEAR, "head").rate(30) == 1
     assert schedule_of(Optimization(lr_schedule="constant"))(17) == 1
 

@@ -15,17 +15,20 @@ from tests.training.material import replaced_and_judged
 
 
 @pytest.mark.parametrize(
-    "how",
+    "replacement",
     [Replacement(), Replacement(unique="patch", assignment="nearest_first")],
     ids=["image, smallest total", "patch, nearest first"],
 )
-def test_two_processes_find_bit_for_bit_what_one_finds(trained: Trained, how: Replacement, tmp_path: Path) -> None:
+def test_two_processes_find_bit_for_bit_what_one_finds(
+    trained: Trained, replacement: Replacement, tmp_path: Path
+) -> None:
     (alone,), (leader, other) = (
-        replaced_and_judged(tmp_path, world_size, trained.path, trained.config.data, how) for world_size in (1, 2)
+        replaced_and_judged(tmp_path, world_size, trained.path, trained.config.data, replacement)
+        for world_size in (1, 2)
     )
     assert leader == other
     # The loss is a sum of float32 numbers, whose last digits depend on the order; everything else is exact.
-    losses = [found["judgement"].pop("loss") for found in (leader, alone)]
+    losses = [result["judgement"].pop("loss") for result in (leader, alone)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
     assert leader == alone
 

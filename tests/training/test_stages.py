@@ -80,8 +80,8 @@ def watched(config: RunConfig, path: Path) -> Watched:
 @pytest.fixture(scope="module")
 def pretrained(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     """Two epochs of pretraining, one of warm-up and one of everything; look, do not touch."""
-    how = Optimization(epochs=2, pretraining_epochs=2, warm_up_epochs=1, batch_size=8, views=1)
-    config = small_config(pictures, optimization=how, losses=Losses(cluster_weight=0.8, leave_one_out=True))
+    optim = Optimization(epochs=2, pretraining_epochs=2, warm_up_epochs=1, batch_size=8, views=1)
+    config = small_config(pictures, optimization=optim, losses=Losses(cluster_weight=0.8, leave_one_out=True))
     yield watched(config, tmp_path_factory.mktemp("pretrained") / "run")
 
 
@@ -168,8 +168,8 @@ def test_the_model_of_a_head_epoch_has_that_head_and_prototypes_that_are_patches
     (*_, best) = [line for line in headed.log if line["best"] == "True"]
     assert best["stage"] == "head"
     model, data = PixPNet.load(headed.path), open_data(headed.config.data)
-    kept = headed.after[int(best["epoch"]) - 1]
-    assert {name for name, value in model.state_dict().items() if not torch.equal(value, kept[name])} == set()
+    remaining = headed.after[int(best["epoch"]) - 1]
+    assert {name for name, value in model.state_dict().items() if not torch.equal(value, remaining[name])} == set()
     assert not torch.equal(model.head.weight.data, headed.before[0]["head.weight"])
     entries = {entry.id: entry for entry in data.train}
     assert model.origins is not None

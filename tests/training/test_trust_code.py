@@ -49,8 +49,8 @@ def imported(folder: Path) -> set[str]:
 def test_resuming_imports_code_that_a_run_names_only_if_that_is_allowed_and_no_other(
     pictures: Path, trust_code: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    how = Optimization(epochs=1, warm_up_epochs=0, batch_size=8, views=1)
-    config = small_config(pictures, backbone="backbone_of_ones_own:build", weights="none", optimization=how)
+    optim = Optimization(epochs=1, warm_up_epochs=0, batch_size=8, views=1)
+    config = small_config(pictures, backbone="backbone_of_ones_own:build", weights="none", optimization=optim)
     run = Run.create(tmp_path / "run", config, open_run_data(config).listed)
     with pytest.raises(RunError, match=r"config\.yaml names code.*backbone_of_ones_own:build.*trust_code=True"):
         resume(run.path)

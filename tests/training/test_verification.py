@@ -72,9 +72,9 @@ def test_a_backbone_of_own_code_is_verified_as_it_is_cut_and_the_person_is_told(
     words = ["--data", f"folder:{pictures}", "--backbone", name, "--at", "1", "--weights", "none", "--size", "32"]
     short = ["--epochs", "1", "--warm-up-epochs", "0", "--views", "1"]
     assert main(["train", *words, *short, "--out", str(tmp_path / "run")]) == 0
-    said = capsys.readouterr().err
-    assert f"{name} is not among the tested networks" in said
-    assert "at 8 pixels, and all 3 layers agree" in said  # the convolution, the norm at the cut, and the output
+    output = capsys.readouterr().err
+    assert f"{name} is not among the tested networks" in output
+    assert "at 8 pixels, and all 3 layers agree" in output  # the convolution, the norm at the cut, and the output
 
 
 def test_tested_backbones_are_not_verified_again_and_edited_ones_are(pictures: Path, tmp_path: Path) -> None:

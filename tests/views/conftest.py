@@ -20,11 +20,11 @@ _QUIET = (
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """Chromium, the one on PATH."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if found is None:
+    result = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if result is None:
         pytest.skip("needs Chromium on PATH (`make browser` installs Debian's), which is not here")
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=found, args=list(_QUIET))
+        chromium = playwright.chromium.launch(executable_path=result, args=list(_QUIET))
         yield chromium
         chromium.close()
 

@@ -29,9 +29,9 @@ def write_pictures(folder: Path, origin: Origin) -> None:
     Image.fromarray(pixels).save(folder / f"{origin.prototype}.jpg", quality=92)
 
 
-def box_at(place: int, side: int = 37) -> Box:
+def box_at(index: int, side: int = 37) -> Box:
     """A window somewhere on the image."""
-    y, x = (17 * place) % (SIZE - side), (29 * place) % (SIZE - side)
+    y, x = (17 * index) % (SIZE - side), (29 * index) % (SIZE - side)
     return Box(y, x, y + side, x + side)
 
 
@@ -52,7 +52,7 @@ def proof(passed: bool = True, upsampling: float = 0.37, whole: bool = False) ->
 
 
 def term(
-    place: int,
+    index: int,
     label: int = 0,
     name: str = "jay",
     weight: float = 1.0,
@@ -60,9 +60,9 @@ def term(
     pictures: Path | None = None,
     proven: Proof | None = None,
 ) -> Term:
-    number = 10 * label + place
-    score = 3.2 - 0.2 * place
-    boxes = (box_at(place + 3),)
+    number = 10 * label + index
+    score = 3.2 - 0.2 * index
+    boxes = (box_at(index + 3),)
     origin = Origin(number, label, f"train/{name}/{number}.png", 1, 2, boxes, UNIT, 0.013, "image")
     if pictures is not None:
         write_pictures(pictures, origin)
@@ -75,7 +75,7 @@ def term(
         distance=0.04,
         contribution=weight * score,
         cell=(1, 2),
-        region=(box_at(place),) if region is None else region,
+        region=(box_at(index),) if region is None else region,
         origin=origin,
         crop=None if pictures is None else str(pictures / f"{number}.png"),
         picture=None if pictures is None else str(pictures / f"{number}.jpg"),
@@ -84,14 +84,14 @@ def term(
 
 
 def explained(label: int, name: str, terms: Sequence[Term], rest: float = 0.0, rest_terms: int = 0) -> ClassExplanation:
-    logit = sum(each.contribution for each in terms) + rest
+    logit = sum(item.contribution for item in terms) + rest
     return ClassExplanation(label, name, logit, 0.7 if label == 0 else 0.2, tuple(terms), rest, rest_terms)
 
 
 def explanation(
     classes: Sequence[ClassExplanation], head: str = "class_sum", everything: float = 0.0, image: str = "jay.jpg"
 ) -> Explanation:
-    names = (*(each.class_name for each in classes), "other")
+    names = (*(explained.class_name for explained in classes), "other")
     return Explanation(
         image=image,
         size=(SIZE, SIZE),
@@ -99,7 +99,7 @@ def explanation(
         to_source=UNIT,
         pixels=bird(5).tobytes(),
         class_names=names,
-        logits=(*(each.logit for each in classes), 0.0),
+        logits=(*(explained.logit for explained in classes), 0.0),
         classes=tuple(classes),
         head=head,
         explanation_size=(10, 10),

@@ -47,12 +47,12 @@ def opened(browser: Browser, path: Path, width: int, scheme: str = "light", scri
     context = browser.new_context(
         viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=script, offline=True
     )
-    found = Opened(context.new_page())
-    found.page.on("request", lambda request: found.requests.append(request.url))
-    found.page.on("console", lambda message: found.complaints.append(message.text))
-    found.page.on("pageerror", lambda error: found.complaints.append(str(error)))
-    found.page.goto(path.as_uri())
-    yield found
+    result = Opened(context.new_page())
+    result.page.on("request", lambda request: result.requests.append(request.url))
+    result.page.on("console", lambda message: result.complaints.append(message.text))
+    result.page.on("pageerror", lambda error: result.complaints.append(str(error)))
+    result.page.goto(path.as_uri())
+    yield result
     context.close()
 
 
@@ -66,27 +66,27 @@ def path(request: pytest.FixtureRequest) -> Path:
 def test_a_page_opens_from_disk_fits_its_window_and_is_for_everybody(
     browser: Browser, path: Path, width: int, scheme: str
 ) -> None:
-    for found in opened(browser, path, width, scheme):
-        assert [url for url in found.requests if not url.startswith("data:")] == [path.as_uri()]
-        assert found.complaints == []
-        assert found.page.evaluate("document.documentElement.scrollWidth") <= width
-        for folded in found.page.query_selector_all("details"):
+    for result in opened(browser, path, width, scheme):
+        assert [url for url in result.requests if not url.startswith("data:")] == [path.as_uri()]
+        assert result.complaints == []
+        assert result.page.evaluate("document.documentElement.scrollWidth") <= width
+        for folded in result.page.query_selector_all("details"):
             folded.evaluate("element => element.open = true")
-        assert found.page.evaluate("document.documentElement.scrollWidth") <= width
-        violations = Axe().run(found.page)["violations"]
-        assert [(each["id"], each["nodes"][0]["html"]) for each in violations] == []
+        assert result.page.evaluate("document.documentElement.scrollWidth") <= width
+        violations = Axe().run(result.page)["violations"]
+        assert [(item["id"], item["nodes"][0]["html"]) for item in violations] == []
 
 
 def visible_regions(page: Page) -> list[float]:
     """How strongly each outline of the first image is painted."""
     page.wait_for_timeout(300)  # the change is a soft one
     script = "marks => marks.map(mark => Number(getComputedStyle(mark).opacity))"
-    return [float(each) for each in page.locator(".why").first.locator("figure .mark:has(.edge)").evaluate_all(script)]
+    return [float(item) for item in page.locator(".why").first.locator("figure .mark:has(.edge)").evaluate_all(script)]
 
 
 def test_focus_on_a_term_shows_its_region_alone(browser: Browser, explained_page: Path) -> None:
-    for found in opened(browser, explained_page, 1280):
-        page = found.page
+    for result in opened(browser, explained_page, 1280):
+        page = result.page
         assert set(visible_regions(page)) == {1.0}
         for _ in range(4):  # past the link that skips to the content
             page.keyboard.press("Tab")
@@ -100,26 +100,26 @@ def test_focus_on_a_term_shows_its_region_alone(browser: Browser, explained_page
 
 
 def test_a_page_is_whole_without_scripts(browser: Browser, report: Path) -> None:
-    for found in opened(browser, report, 1280, script=False):
-        assert found.page.locator("h2").count() >= 6
-        assert found.page.locator(".gallery li").count() == 6
-        assert found.complaints == []
+    for result in opened(browser, report, 1280, script=False):
+        assert result.page.locator("h2").count() >= 6
+        assert result.page.locator(".gallery li").count() == 6
+        assert result.complaints == []
 
 
 def test_pictures_are_really_painted(browser: Browser, explained_page: Path) -> None:
-    for found in opened(browser, explained_page, 1280):
-        sizes = found.page.locator("svg.shot use").evaluate_all("uses => uses.map(use => use.getBBox().width)")
+    for result in opened(browser, explained_page, 1280):
+        sizes = result.page.locator("svg.shot use").evaluate_all("uses => uses.map(use => use.getBBox().width)")
         assert min(sizes) > 0
-        painted = found.page.locator("svg.shot").first.screenshot()
+        painted = result.page.locator("svg.shot").first.screenshot()
         assert len(set(painted)) > 200  # not one colour
 
 
 def test_everything_is_on_paper(browser: Browser, explained_page: Path, tmp_path: Path) -> None:
-    for found in opened(browser, explained_page, 1280):
-        sheet = found.page.pdf(path=tmp_path / "page.pdf")
+    for result in opened(browser, explained_page, 1280):
+        sheet = result.page.pdf(path=tmp_path / "page.pdf")
         assert sheet.startswith(b"%PDF")
         # What was folded is folded again.
-        assert found.page.locator("details[open]").count() == 0
-        found.page.emulate_media(media="print")
-        found.page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-        assert found.page.locator("details:not([open])").count() == 0
+        assert result.page.locator("details[open]").count() == 0
+        result.page.emulate_media(media="print")
+        result.page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+        assert result.page.locator("details:not([open])").count() == 0

@@ -52,7 +52,7 @@ def row(mapping: str, power: float, undefined: int = 2) -> MappingRow:
 
 
 def table(mappings: tuple[str, ...] = ALL, mean_field: float = 0.285, name: str = "small-61") -> Table:
-    rows = tuple(row(mapping, 0.2 + 0.3 * place) for place, mapping in enumerate(mappings))
+    rows = tuple(row(mapping, 0.2 + 0.3 * index) for index, mapping in enumerate(mappings))
     return Table(
         run="runs/birds",
         model="0",

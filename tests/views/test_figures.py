@@ -110,7 +110,7 @@ def test_the_sum_of_the_terms_is_on_the_figure() -> None:
 
 def test_terms_that_do_not_fit_are_summed_up() -> None:
     terms = [term(k) for k in range(14)]
-    left = sum(each.contribution for each in terms[10:]) + 2.5
+    left = sum(item.contribution for item in terms[10:]) + 2.5
     figure = explanation_figure(explanation([explained(0, "jay", terms, rest=2.5, rest_terms=7)]))
     assert f"and 11 more, sum {left:.2f}" in said(figure)
 

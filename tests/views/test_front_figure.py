@@ -25,16 +25,16 @@ SPOTS = st.lists(st.builds(Spot, st.floats(0, 8), st.floats(0, 5)), min_size=1, 
 
 @given(SPOTS)
 def test_labels_stay_inside_and_never_overlap(anchors: list[Spot]) -> None:
-    sizes = [(1.2 + 0.1 * (place % 4), 0.2) for place in range(len(anchors))]
-    found = place_labels(anchors, sizes, AREA, anchors)
-    rects = [rect for rect in found if rect is not None]
-    assert found[0] is not None  # there is room for the first
+    sizes = [(1.2 + 0.1 * (index % 4), 0.2) for index in range(len(anchors))]
+    result = place_labels(anchors, sizes, AREA, anchors)
+    rects = [rect for rect in result if rect is not None]
+    assert result[0] is not None  # there is room for the first
     assert all(AREA.holds(rect) for rect in rects)
     assert not any(one.overlaps(other) for one, other in combinations(rects, 2))
-    for rect, (width, height) in zip(found, sizes, strict=True):
+    for rect, (width, height) in zip(result, sizes, strict=True):
         if rect is not None:
             assert rect.x1 - rect.x0 == pytest.approx(width) and rect.y1 - rect.y0 == pytest.approx(height)
-    assert place_labels(anchors, sizes, AREA, anchors) == found
+    assert place_labels(anchors, sizes, AREA, anchors) == result
 
 
 def test_a_label_stands_beside_its_point_and_hides_no_other_where_there_is_room() -> None:
@@ -51,10 +51,10 @@ def result(cuts: int, all_on_front: bool = False, zone: tuple[float, float] = (0
     random = Random(cuts)
     names = [(backbone, layer) for backbone, layers in PAPER_LAYERS.items() for layer in layers]
     pairs = []
-    for place, (backbone, layer) in enumerate(random.sample(names, cuts)):
-        field = 0.05 * 12 ** (place / max(1, cuts - 1)) if all_on_front else random.uniform(0.02, 0.9)
-        accuracy = 0.4 + 0.5 * place / max(1, cuts - 1) if all_on_front else round(random.uniform(0.2, 0.9), 2)
-        cut = Candidate(backbone, layer, place, field, field, (64, 8, 8))
+    for index, (backbone, layer) in enumerate(random.sample(names, cuts)):
+        field = 0.05 * 12 ** (index / max(1, cuts - 1)) if all_on_front else random.uniform(0.02, 0.9)
+        accuracy = 0.4 + 0.5 * index / max(1, cuts - 1) if all_on_front else round(random.uniform(0.2, 0.9), 2)
+        cut = Candidate(backbone, layer, index, field, field, (64, 8, 8))
         pairs.append((cut, Finished(cut.name, accuracy, 60, 3.0, None)))
     judged = judged_cuts(pairs, dict.fromkeys(PAPER_LAYERS, "imagenet"))
     best, advice = recommendation(judged, 0.17)
@@ -62,39 +62,39 @@ def result(cuts: int, all_on_front: bool = False, zone: tuple[float, float] = (0
     return SearchResult(settings, zone, 0.17, judged, (), (), (), best.name if best else None, advice, ())
 
 
-def drawn(found: SearchResult) -> Figure:
+def drawn(result: SearchResult) -> Figure:
     """The figure with its axis labels where drawing puts them."""
-    figure = front_figure(found)
+    figure = front_figure(result)
     FigureCanvasAgg(figure).draw()
     return figure
 
 
 @pytest.mark.parametrize("cuts", [0, 1, 4, 60])
 def test_the_figure_is_readable_and_names_the_front(cuts: int) -> None:
-    found = result(cuts)
-    figure = drawn(found)
+    actual = result(cuts)
+    figure = drawn(actual)
     assert_readable(figure)
     labels = {text.get_text() for text in words_of(figure) if text.get_gid() == "label"}
-    assert labels == {f"{cut.backbone} {cut.at}" for cut in found.front}
-    for cut in found.judged:
+    assert labels == {f"{cut.backbone} {cut.at}" for cut in actual.front}
+    for cut in actual.judged:
         assert cut.backbone in said(figure)
 
 
 def test_a_front_of_forty_names_what_there_is_room_for_the_recommended_one_first() -> None:
-    found = result(40, all_on_front=True)
-    assert len(found.front) == 40
-    figure = drawn(found)
+    actual = result(40, all_on_front=True)
+    assert len(actual.front) == 40
+    figure = drawn(actual)
     assert_readable(figure)
     labels = {text.get_text() for text in words_of(figure) if text.get_gid() == "label"}
-    assert (found.recommended or "").replace(" @ ", " ") in labels
+    assert (actual.recommended or "").replace(" @ ", " ") in labels
     assert len(labels) >= 10
 
 
 def test_a_star_at_a_modified_cut_is_explained() -> None:
     cut = Candidate("resnet18", "layer3", 0, 0.2, 0.2, (4, 8, 8), edits=("drop:layer3.1",))
     judged = judged_cuts([(cut, Finished("", 0.5, 7, 1.0, None))], {"resnet18": "imagenet"})
-    found = replace(result(4), judged=judged, recommended=cut.name)
-    figure = drawn(found)
+    actual = replace(result(4), judged=judged, recommended=cut.name)
+    figure = drawn(actual)
     assert_readable(figure)
     assert "resnet18 layer3 *" in said(figure) and "* modified" in said(figure)
     assert "*" not in said(drawn(result(4)))

@@ -48,14 +48,14 @@ def run_with_two_grids(pictures: Path, tmp_path_factory: pytest.TempPathFactory)
 
 
 def test_a_figure_says_which_grid_each_term_is_from(model: PixPNet, record: Explanation) -> None:
-    found = heatmaps(model, seen(model, photo()), [term.prototype for term in record.predicted.terms])
-    figure = explanation_figure(record, found, "a sentence")
+    result = heatmaps(model, seen(model, photo()), [term.prototype for term in record.predicted.terms])
+    figure = explanation_figure(record, result, "a sentence")
     assert_readable(figure)
     words = said(figure)
     assert words.count("\nstage2 (") == words.count("\nstage3 (") == 4
     assert "What a cell sees of the image on average (at most): stage2 " in words and "%), stage3 " in words
     assert "more than" not in words
-    assert_readable(comparison_figure(record, found, found))
+    assert_readable(comparison_figure(record, result, result))
 
 
 def test_a_page_says_which_grid_each_term_is_from(record: Explanation) -> None:

@@ -42,11 +42,11 @@ def test_hostile_names_are_text_and_nothing_else(tmp_path: Path) -> None:
     terms = [term(k, 0, "jay", proven=proof()) for k in range(3)]
     record = explanation([explained(0, HOSTILE, terms), explained(1, HOSTILE, terms)], image=f"{HOSTILE}/'.jpg")
     page = explanation_page([record])
-    found = Tags(page)
-    assert [tag for tag, _ in found.tags].count("script") == 1  # ours
+    result = Tags(page)
+    assert [tag for tag, _ in result.tags].count("script") == 1  # ours
     assert "<script>alert(1)" not in page
     assert "{{ 7 * 7 }}" in page
-    assert HOSTILE in found.text
+    assert HOSTILE in result.text
     assert_self_contained(page)
 
 
@@ -57,7 +57,7 @@ def test_each_picture_is_embedded_once_and_shown_by_reference(tmp_path: Path) ->
     assert page.count("data:image/") == 5
     ids = {attributes["id"] for tag, attributes in Tags(page).tags if "id" in attributes}
     used = {attributes["href"] for tag, attributes in Tags(page).tags if tag == "use"}
-    assert {str(each).lstrip("#") for each in used} <= ids
+    assert {str(item).lstrip("#") for item in used} <= ids
 
 
 def test_every_picture_says_what_it_shows() -> None:

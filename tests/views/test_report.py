@@ -32,9 +32,9 @@ def openings(run: Path) -> list[dict[str, object]]:
 
 def test_the_report_is_one_file_that_needs_no_other(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(run), "--examples", "2"]) == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     page = (run / "report.html").read_text()
-    assert (run / "report.html").resolve().as_uri() in said
+    assert (run / "report.html").resolve().as_uri() in output
     assert_self_contained(page)
     assert not [path for path in run.iterdir() if path.name.endswith(".part")]
 
@@ -125,7 +125,7 @@ def test_beside_a_wrong_answer_stands_the_right_one_and_not_the_runner_up() -> N
     first, second, last = sorted(logits, key=lambda name: -logits[name])
     for truth, beside in ((last, last), (first, second), (None, second)):
         (example,) = explained(model, [(sample, truth)], seed=0, told=lambda task, done, of: None)
-        assert [each.class_name for each in example.explanation.classes] == [first, beside]
+        assert [class_explanation.class_name for class_explanation in example.explanation.classes] == [first, beside]
 
 
 def test_prototypes_that_are_no_patches_are_not_called_parts_of_training_images(run: Path) -> None:
@@ -161,15 +161,15 @@ def test_a_report_is_a_library_call_that_prints_and_opens_nothing(
 
 
 def test_the_confusion_and_the_mistakes_are_those_of_the_test_split(run: Path) -> None:
-    found = Run(run)
-    lines = found.read_answers()
+    result = Run(run)
+    lines = result.read_answers()
     assert lines is not None
     names = sorted({line.truth for line in lines})
     right = [replace(line, best=(line.truth, names[0]), scores=(2.0, 1.0)) for line in lines]
-    number = next(place for place, line in enumerate(right) if (line.split, line.truth) == ("test", names[1]))
+    number = next(index for index, line in enumerate(right) if (line.split, line.truth) == ("test", names[1]))
     wrong = replace(right[number], best=(names[2], names[1]), scores=(4.25, 1.5))
-    found.write_answers([*right[:number], wrong, *right[number + 1 :]])
-    found.manifest.settle(pictures=True)
+    result.write_answers([*right[:number], wrong, *right[number + 1 :]])
+    result.manifest.settle(pictures=True)
     text = Tags(px.report(run, examples=0).html).text
     assert "Of the 12 test images, 91.7\xa0%" in text  # 11 of 12
     assert "All 1 wrong answers" in text

@@ -35,10 +35,10 @@ def test_a_kept_epoch_is_not_called_the_best_and_the_rule_is_said_once(capsys: p
         shown.watcher.epoch_ended(epoch(6, 0.975, best=True))
         shown.watcher.epoch_ended(epoch(7, 0.8, best=False))
         shown.watcher.epoch_ended(epoch(9, 0.95, best=True))
-    said = capsys.readouterr().err
-    first, *epochs = said.splitlines()
+    output = capsys.readouterr().err
+    first, *epochs = output.splitlines()
     assert first == f"kept: {RULE}"
-    assert said.count(RULE) == 1
+    assert output.count(RULE) == 1
     assert [line.endswith("kept") for line in epochs] == [True, False, True]
     assert not any("best" in line for line in epochs)
 
@@ -71,12 +71,12 @@ def test_the_whole_run_is_shown_and_not_its_steps_alone(
             watcher.busy("final evaluation, test", done, 50)
     lines = [line for line in capsys.readouterr().err.splitlines() if "of the run" in line]
     # Each costs what it was planned to, so what is said is right: 150 seconds in all.
-    said = [re.match(r" *(\d+)% of the run, (\S+) so far, about (\S+) left: (.*)", line) for line in lines]
-    assert len(said) == 4
-    for match in said:
+    output = [re.match(r" *(\d+)% of the run, (\S+) so far, about (\S+) left: (.*)", line) for line in lines]
+    assert len(output) == 4
+    for match in output:
         assert match is not None
         gone, left = map(seconds, match.groups()[1:3])
         assert gone + left == 150
         assert abs(int(match[1]) - gone / 1.5) < 1
-    assert said[1] is not None and said[1][4].startswith("epoch 2")
-    assert said[3] is not None and said[3][4].startswith("final evaluation, test")
+    assert output[1] is not None and output[1][4].startswith("epoch 2")
+    assert output[3] is not None and output[3][4].startswith("final evaluation, test")

@@ -76,10 +76,10 @@ def run(args: Namespace) -> int:
 
     if args.pixels < 1:
         raise ValueError(f"--pixels is how many to probe, at least 1, got {args.pixels}")
-    found = Run(args.run)
-    model = found.model(args.trust_code).to(choose_device(args.device))
+    run_folder = Run(args.run)
+    model = run_folder.model(args.trust_code).to(choose_device(args.device))
     console = plain_console()
-    data = _open(found, args.data, console)
+    data = _open(run_folder, args.data, console)
     with task_bars(console) as watching:
         result = audit(
             args.run,
@@ -90,8 +90,8 @@ def run(args: Namespace) -> int:
             pixels=args.pixels,
             watching=watching,
         )
-    *parts, where = _measured(found)
-    row = table_row(result, model, found, (parts[0], parts[1]))
+    *parts, where = _measured(run_folder)
+    row = table_row(result, model, run_folder, (parts[0], parts[1]))
     if args.json:
         sys.stdout.write(json.dumps(_record(args.run, result, row, where), indent=1) + "\n")
     else:
@@ -99,7 +99,7 @@ def run(args: Namespace) -> int:
     return EXIT_CODES[result.verdict]
 
 
-def table_row(result: Audit, model: PixPNet, found: Run, parts: tuple[str, str]) -> dict[str, str]:
+def table_row(result: Audit, model: PixPNet, run: Run, parts: tuple[str, str]) -> dict[str, str]:
     """The run's row of the paper's Table 1.
 
     The paper's ± is over runs. One run has an interval for images like these, in its place.
@@ -107,14 +107,14 @@ def table_row(result: Audit, model: PixPNet, found: Run, parts: tuple[str, str])
     Args:
         result: of the audit.
         model: of the run.
-        found: the run.
+        run: the run.
         parts: consistency and stability, as `pixpnet measure` found them for this very model.
     """
     judged = None if result.conduct.metrics is None else result.conduct.metrics.test
     at = f" @ {model.backbone.cut}" if model.backbone.cut else ""
     size = result.reasoning.size
     return {
-        "BBox": "yes" if found.config.crop_to_box else "no",
+        "BBox": "yes" if run.config.crop_to_box else "no",
         "D1": _MARKS[result.grounding.verdict],
         "D2": _MARKS[result.localization.verdict],
         "D3": _MARKS[result.reasoning.verdict],
@@ -132,40 +132,40 @@ def table_row(result: Audit, model: PixPNet, found: Run, parts: tuple[str, str])
     }
 
 
-def _measured(found: Run) -> tuple[str, str, str]:
+def _measured(run: Run) -> tuple[str, str, str]:
     """Consistency and stability of the field mapping where this very model was measured, and on which images."""
     from pixpnet.metrics.suite import read_table
 
     unknown = _UNKNOWN, _UNKNOWN, "not measured"
-    if not (found.path / "measure" / "table.json").exists():
+    if not (run.path / "measure" / "table.json").exists():
         return unknown
     try:
-        table = read_table(found.path)
+        table = read_table(run.path)
     except ValueError as error:  # the audit stands without it
         sys.stderr.write(f"warning: no S_con and S_sta: {error}\n")
         return unknown
     row = next((row for row in table.rows if row.mapping == "field"), None)
     draw = table.part_draw
-    if row is None or row.window is None or draw is None or table.model != found.fingerprint():
+    if row is None or row.window is None or draw is None or table.model != run.fingerprint():
         return unknown
     shown = [
-        _UNKNOWN if each is None else f"{100 * each.mean:.1f}"
-        for each in (row.window.consistency, row.window.stability)
+        _UNKNOWN if rate is None else f"{100 * rate.mean:.1f}"
+        for rate in (row.window.consistency, row.window.stability)
     ]
     where = f"{table.settings.split}, {draw_words(draw)}, window of {table.window} x {table.window} pixels"
     return shown[0], shown[1], where
 
 
-def _open(found: Run, moved_to: str | None, console: Console) -> DataSet | None:
+def _open(run: Run, moved_to: str | None, console: Console) -> DataSet | None:
     """The run's data set, or a warning that it is not at hand."""
     from pixpnet.data import DataError
     from pixpnet.training import RunError
 
     try:
         with progress_bar(console, "looking at the images") as progress:
-            return found.data(progress, moved_to)
+            return run.data(progress, moved_to)
     except (DataError, RunError, OSError) as error:
-        sys.stderr.write(f"warning: {found.config.data} is not at hand, so not all can be checked: {error}\n")
+        sys.stderr.write(f"warning: {run.config.data} is not at hand, so not all can be checked: {error}\n")
         return None
 
 
@@ -191,12 +191,12 @@ def _text(result: Audit, row: dict[str, str], where: str) -> str:
         lines += ["", f"{title}: {verdict}"]
         for finding in findings:
             lines += [f"  {_MARKS[finding.verdict]} {finding.claim}", f"      {finding.evidence}"]
-    said = {
+    verdicts = {
         "holds": "Every claim was checked and holds.",
         "fails": "A claim does not hold (exit code 3).",
         "not checked": "Nothing was found wrong, but not everything could be checked (exit code 4).",
     }
-    return "\n".join([*lines, "", said[result.verdict]]) + "\n"
+    return "\n".join([*lines, "", verdicts[result.verdict]]) + "\n"
 
 
 def _record(path: Path, result: Audit, row: dict[str, str], where: str) -> dict[str, object]:

@@ -98,10 +98,10 @@ def _text(groups: Sequence[Group]) -> str:
         first = group.tables[0]
         seeds = ", ".join(map(str, group.seeds))
         head = (first.backbone, seeds, f"{100 * first.mean_field:.1f}", _words(_accuracy(group), 100, 1))
-        for place, mapping in enumerate(group.mappings):
+        for index, mapping in enumerate(group.mappings):
             figures = _figures(group, mapping)
             shown = [_words(figures[name], *((1, 2) if name == "AUSC" else (100, 1))) for name in figures]
-            cells.append((*(head if place == 0 else ("",) * len(head)), mapping, *shown))
+            cells.append((*(head if index == 0 else ("",) * len(head)), mapping, *shown))
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ["  ".join(f"{cell:{width}s}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
     if any(len(group.tables) > 1 for group in groups):

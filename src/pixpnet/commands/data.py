@@ -132,9 +132,9 @@ def _print_verdict(console: Console, verdict: Verdict, shown: int | None) -> Non
         console.print("no test split: nothing can be judged on images that were never seen")
     low, middle, high = verdict.shortest_sides
     console.print(f"shortest side: {low} to {high} pixels, median {middle}")
-    for name, found in (("measured", verdict.measured), ("published, used instead", verdict.published)):
-        if found is not None:
-            mean, std = (", ".join(f"{value:.4f}" for value in values) for values in (found.mean, found.std))
+    for name, statistics in (("measured", verdict.measured), ("published, used instead", verdict.published)):
+        if statistics is not None:
+            mean, std = (", ".join(f"{value:.4f}" for value in values) for values in (statistics.mean, statistics.std))
             console.print(f"mean ({mean}), std ({std}), {name}")
     _print_parts(console, verdict)
     _print_list(console, "unusable files or folders", [_line(problem) for problem in verdict.problems], shown)

@@ -94,8 +94,8 @@ def _train(folder: Path, seed: int) -> None:
     say("3. Training a network on them, from random weights (a few minutes on two cores).\n")
     sys.stdout.flush()
     if Run(folder).finished:
-        found = Run(folder).read_metrics()
-        say(f"{folder} is there already, from an earlier demo: test accuracy {found['test']['accuracy']:.1%}.\n")
+        values = Run(folder).read_metrics()
+        say(f"{folder} is there already, from an earlier demo: test accuracy {values['test']['accuracy']:.1%}.\n")
         say(f"To train it again, remove {folder} or choose another --out.\n")
         return
     with display() as shown:

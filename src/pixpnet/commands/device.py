@@ -27,6 +27,6 @@ def choose_device(name: str) -> "torch.device":
         device = torch.device(name)
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        said = first_line(error)
-        raise ValueError(f"this machine cannot compute on --device {name} ({said}): use cpu or auto") from error
+        message = first_line(error)
+        raise ValueError(f"this machine cannot compute on --device {name} ({message}): use cpu or auto") from error
     return device

@@ -48,25 +48,25 @@ def run(args: Namespace) -> int:
     from pixpnet.training import Run, judge, open_data_of, refuse_other_classes
     from pixpnet.training.location import located
 
-    found = Run(args.run)
-    config = located(found.config, args.run)
-    model = found.model(args.trust_code)
+    run_folder = Run(args.run)
+    config = located(run_folder.config, args.run)
+    model = run_folder.model(args.trust_code)
     device = choose_device(args.device)
     console = plain_console()
     with progress_bar(console, "looking at the images") as progress:
-        data = open_data_of(found, progress, args.data)
+        data = open_data_of(run_folder, progress, args.data)
     refuse_other_classes(model.class_names, data)
     if args.split != "val" and (args.data is None or same_place(args.data, config.data)):
         if args.split == "all":
             raise ValueError("--split all would judge a model on what it learnt from: it goes with --data of others")
-        if not found.finished:
+        if not run_folder.finished:
             raise ValueError(
                 f"{args.run} is not finished, so its model is not fixed and the test split stays closed: go on with it "
                 f"(pixpnet train --resume {args.run}), or look at --split val"
             )
     entries = data.val
     if args.split != "val":
-        entries = data.test.open(found.recorder(), f"pixpnet evaluate on {args.data or config.data}")
+        entries = data.test.open(run_folder.recorder(), f"pixpnet evaluate on {args.data or config.data}")
     if args.split == "all":
         entries = (*data.train, *data.val, *entries)
     batches = plain_loader(data, entries, model.preprocessing, Loading(args.batch_size, args.num_workers))

@@ -93,7 +93,7 @@ def run(args: Namespace) -> int:
     from pixpnet.model import PixPNet
 
     model = PixPNet.load(args.run, trust_code=args.trust_code).to(choose_device(args.device))
-    found: list[_Explained] = []
+    results: list[_Explained] = []
     failed = False
     with progress_bar(plain_console(), "explaining") as progress:
         for number, path in enumerate(args.images):
@@ -107,16 +107,16 @@ def run(args: Namespace) -> int:
                 failed = True
                 sys.stderr.write(f"error: {on_one_line(path)}: {error}\n")
                 continue
-            found.append(explained)
+            results.append(explained)
             report(1, 1)
             if not args.json:
                 sys.stdout.write(f"{explained.explanation}\n\n")
-    explanations = [explained.explanation for explained in found]
+    explanations = [explained.explanation for explained in results]
     several = len(args.images) > 1
-    if args.json and (found or several):
+    if args.json and (results or several):
         sys.stdout.write(_as_json(explanations, several) + "\n")
-    if args.out is not None and found:
-        _write(model, found, args)
+    if args.out is not None and results:
+        _write(model, results, args)
         if not args.json:
             sys.stdout.write(f"written: {args.out}\n")
     return 1 if failed or not all(map(_holds, explanations)) else 0
@@ -145,7 +145,7 @@ def _explained(model: PixPNet, path: Path, args: Namespace, report: Callable[[in
 
 
 def _holds(explanation: Explanation) -> bool:
-    return all(term.proof is None or term.proof.passed for each in explanation.classes for term in each.terms)
+    return all(term.proof is None or term.proof.passed for explained in explanation.classes for term in explained.terms)
 
 
 def _as_json(explanations: Sequence[Explanation], several: bool) -> str:
@@ -153,10 +153,10 @@ def _as_json(explanations: Sequence[Explanation], several: bool) -> str:
     return "[" + ",\n".join(records) + "]" if several else records[0]
 
 
-def _write(model: PixPNet, found: Sequence[_Explained], args: Namespace) -> None:
+def _write(model: PixPNet, results: Sequence[_Explained], args: Namespace) -> None:
     from pixpnet.whole_file import written_whole
 
-    explanations = [explained.explanation for explained in found]
+    explanations = [explained.explanation for explained in results]
     ending = args.out.suffix.lower()
     with written_whole(args.out) as temporary:
         if ending == ".json":
@@ -167,7 +167,7 @@ def _write(model: PixPNet, found: Sequence[_Explained], args: Namespace) -> None
             # A file's name may hold bytes that are no text.
             temporary.write_text(explanation_page(explanations), encoding="utf-8", errors="replace")
         else:
-            _draw(model, found[0], args.mapping, temporary, ending)
+            _draw(model, results[0], args.mapping, temporary, ending)
 
 
 def _draw(model: PixPNet, explained: _Explained, mapping: str | None, path: Path, ending: str) -> None:

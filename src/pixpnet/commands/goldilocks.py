@@ -215,9 +215,9 @@ class _Shown:
         """See `SearchWatcher`."""
         self._bars(task, done, total)
 
-    def judged(self, candidate: Candidate, found: Finished, done: int, total: int) -> None:
+    def judged(self, candidate: Candidate, finished: Finished, done: int, total: int) -> None:
         """See `SearchWatcher`."""
-        sys.stderr.write(f"[{done}/{total}] {line_of(candidate, found)}\n")
+        sys.stderr.write(f"[{done}/{total}] {line_of(candidate, finished)}\n")
 
 
 def wanted_by(args: Namespace) -> str:
@@ -239,16 +239,16 @@ def _print_fields(args: Namespace) -> int:
     SearchOptions(args.data or "", zone=(args.zone[0], args.zone[1]), size=args.size)  # refuses what makes no sense
     size = args.size or _size_of(args)
     with progress_bar(plain_console(), "fields") as report:
-        found = survey(args.backbones, size, args.layers, report)
+        surveyed = survey(args.backbones, size, args.layers, report)
     if args.target_field is not None:
         with progress_bar(plain_console(), "modified cuts") as report:
-            found = with_designs(found, args.target_field, report)
+            surveyed = with_designs(surveyed, args.target_field, report)
     if args.out is not None:
-        write_survey(found, args.out)
+        write_survey(surveyed, args.out)
     if args.json:
-        sys.stdout.write(json.dumps(to_plain(found), indent=1) + "\n")
+        sys.stdout.write(json.dumps(to_plain(surveyed), indent=1) + "\n")
     else:
-        sys.stdout.write(fields_text(found, (args.zone[0], args.zone[1])))
+        sys.stdout.write(fields_text(surveyed, (args.zone[0], args.zone[1])))
     return 0
 
 

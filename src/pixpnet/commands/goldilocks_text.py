@@ -28,12 +28,12 @@ _MEANINGS = {
 }
 
 
-def line_of(candidate: Candidate, found: Finished) -> str:
+def line_of(candidate: Candidate, finished: Finished) -> str:
     """A finished candidate in one line."""
-    said = f"{candidate.name}: mean field {candidate.mean_field:.1%}"
-    if found.accuracy is None:
-        return f"{said}, failed: {_short(found.error or '')}"
-    return f"{said}, validation accuracy {found.accuracy:.1%} ({found.images} images), {found.seconds:.1f} s"
+    line = f"{candidate.name}: mean field {candidate.mean_field:.1%}"
+    if finished.accuracy is None:
+        return f"{line}, failed: {_short(finished.error or '')}"
+    return f"{line}, validation accuracy {finished.accuracy:.1%} ({finished.images} images), {finished.seconds:.1f} s"
 
 
 def result_text(result: SearchResult, folder: Path, wanted: str = "the search") -> str:
@@ -51,11 +51,12 @@ def result_text(result: SearchResult, folder: Path, wanted: str = "the search") 
         interval = f"{cut.interval.low:.1%} to {cut.interval.high:.1%}"
         mark = "front" if cut.on_front else ""
         rows.append((mark, cut.name, f"{cut.mean_field:.1%}", f"{cut.accuracy:.1%}", interval, f"{cut.seconds:.1f}"))
-    how = result.settings
+    settings = result.settings
     lines = [
-        f"{how.method} on {how.data}, {how.size} x {how.size} pixels, validation split; the test split stayed closed"
+        f"{settings.method} on {settings.data}, {settings.size} x {settings.size} pixels, validation split; the test "
+        "split stayed closed"
     ]
-    lines += ["", *aligned(rows), "", _MEANINGS[how.method], *told_apart(result.judged), ""]
+    lines += ["", *aligned(rows), "", _MEANINGS[settings.method], *told_apart(result.judged), ""]
     for cut in result.judged:
         if cut.error is not None:
             lines.append(f"failed: {cut.name}: {_short(cut.error)} (--retry-failed tries again)")
@@ -63,11 +64,17 @@ def result_text(result: SearchResult, folder: Path, wanted: str = "the search") 
     lines += [f"design: {design}" for design in result.designs]
     if result.left_out:
         lines.append(f"{len(result.left_out)} layers cannot be cut at; front.json and --fields-only say why")
-    for each in result.agreements:
-        ties = f", {each.ties} and {each.other_ties} tied pairs" if each.ties or each.other_ties else ", no ties"
-        tau = "is undefined (a method tells no two cuts apart)" if each.tau is None else f"{each.tau:.2f}"
-        p_value = "" if each.p_value is None else f", p = {each.p_value:.2g}"
-        lines.append(f"Kendall's tau of {each.method} with {each.other}: {tau} ({each.cuts} cuts{ties}{p_value})")
+    for agreement in result.agreements:
+        ties = (
+            f", {agreement.ties} and {agreement.other_ties} tied pairs"
+            if agreement.ties or agreement.other_ties
+            else ", no ties"
+        )
+        tau = "is undefined (a method tells no two cuts apart)" if agreement.tau is None else f"{agreement.tau:.2f}"
+        p_value = "" if agreement.p_value is None else f", p = {agreement.p_value:.2g}"
+        lines.append(
+            f"Kendall's tau of {agreement.method} with {agreement.other}: {tau} ({agreement.cuts} cuts{ties}{p_value})"
+        )
     lines.append(result.advice)
     lines.append(f"A field of {result.want:.1%} is wanted by {wanted}.")
     if result.recommended is not None:
@@ -88,17 +95,17 @@ def told_apart(judged: Sequence[Judged]) -> list[str]:
     best, _, interval = max(done, key=lambda cut: cut[1])
     close = [cut.name for cut, _, other in done if cut is not best and other.high >= interval.low]
     half = 100 * (interval.high - interval.low) / 2
-    said = f"{best.images} validation images: an accuracy is known to about ±{half:.0f} points. "
+    text = f"{best.images} validation images: an accuracy is known to about ±{half:.0f} points. "
     if not close:
-        return [f"{said}They tell the most accurate cut, {best.name}, from all others."]
+        return [f"{text}They tell the most accurate cut, {best.name}, from all others."]
     return [
-        f"{said}They cannot tell the most accurate cut, {best.name}, from {len(close)} of the other {len(done) - 1} "
+        f"{text}They cannot tell the most accurate cut, {best.name}, from {len(close)} of the other {len(done) - 1} "
         f"(intervals overlap): {', '.join(close[:_NAMED])}{' ...' if len(close) > _NAMED else ''}. Between those, "
         "take the smaller field."
     ]
 
 
-def fields_text(found: Survey, zone: tuple[float, float]) -> str:
+def fields_text(surveyed: Survey, zone: tuple[float, float]) -> str:
     """The table of all fields."""
     rows = [("cut", "output", "mean field", "over neurons", "in the zone")]
     rows += [
@@ -109,15 +116,16 @@ def fields_text(found: Survey, zone: tuple[float, float]) -> str:
             f"{cut.mean_field_neurons:.2%}",
             "yes" if zone[0] <= cut.mean_field <= zone[1] else "",
         )
-        for cut in found.candidates
+        for cut in surveyed.candidates
     ]
     lines = [*aligned(rows), ""]
-    lines += [f"design: {design}" for design in found.designs]
-    lines += [f"left out: {each.backbone} @ {each.at}: {each.reason}" for each in found.left_out]
+    lines += [f"design: {design}" for design in surveyed.designs]
+    lines += [f"left out: {omitted.backbone} @ {omitted.at}: {omitted.reason}" for omitted in surveyed.left_out]
     inside = sum(row[-1] == "yes" for row in rows)
-    networks = len({cut.backbone for cut in found.candidates})
+    networks = len({cut.backbone for cut in surveyed.candidates})
     lines.append(
-        f"{len(found.candidates)} cuts of {networks} networks at {found.size} x {found.size} pixels, {inside} of them "
+        f"{len(surveyed.candidates)} cuts of {networks} networks at {surveyed.size} x {surveyed.size} pixels, "
+        f"{inside} of them "
         f"in the zone {zone[0]:g} to {zone[1]:g}. Mean field: over cells, channels united"
     )
     return "\n".join(lines) + "\n"

@@ -98,8 +98,8 @@ def run(args: Namespace) -> int:
                 watching=watching,
             )
     except KeyboardInterrupt:
-        kept = args.run / "measure" if args.out is None else args.out
-        sys.stderr.write(f"\nstopped; what was found is kept in {kept}. The same command goes on from there:\n")
+        folder = args.run / "measure" if args.out is None else args.out
+        sys.stderr.write(f"\nstopped; what was found is kept in {folder}. The same command goes on from there:\n")
         sys.stderr.write(f"  {command(*_words(args))}\n")
         return 130
     curves = draw_curves(measured)

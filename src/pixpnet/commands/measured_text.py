@@ -42,10 +42,10 @@ def table_text(table: Table) -> str:
     parts = [cells for row in table.rows for cells in _part_cells(row, table.window)]
     if parts:
         lines += ["", *aligned([_PART_COLUMNS, *parts])]
-    how = table.settings
-    prototypes = "all prototypes" if how.prototypes is None else f"{how.prototypes} prototypes"
+    settings = table.settings
+    prototypes = "all prototypes" if settings.prototypes is None else f"{settings.prototypes} prototypes"
     lines += ["", *map(_about_outliers, filter(_has_outliers, table.rows))]
-    lines += [f"AUSC, %2R: {table.samples} samples, {prototypes} of each one's class, {how.method} curves."]
+    lines += [f"AUSC, %2R: {table.samples} samples, {prototypes} of each one's class, {settings.method} curves."]
     if (off := table.stated_error) is not None:
         lines.append(
             f"Stepped curves were off the exact ones by up to {off.area:.3f} (AUSC) and {100 * off.recovery:.1f} "
@@ -156,14 +156,14 @@ def health_lines(health: PrototypeHealth) -> list[str]:
                 ("accuracy lost at replacement, test", percent(lost.test), f"points, {lost.test.count} images")
             )
     least = health.coverage.least_covered
-    said = (
+    lines = (
         []
         if least is None
         else [f"Fewest parts: class {least.label} covers {len(least.covered)} of {len(least.visible)}."]
     )
     return [
         *aligned(cells),
-        *said,
+        *lines,
         "Intervals draw classes again; (alike) where all are the same, which says nothing.",
     ]
 
@@ -176,14 +176,14 @@ def _part_cells(row: MappingRow, side: int) -> list[tuple[str, ...]]:
     )
     return [
         (
-            row.mapping if place == 0 else "",
+            row.mapping if index == 0 else "",
             name,
-            *map(percent, (found.consistency, found.soft_consistency, found.stability, found.soft_stability)),
+            *map(percent, (score.consistency, score.soft_consistency, score.stability, score.soft_stability)),
         )
-        for place, (name, found) in enumerate(kinds)
-        if found is not None
+        for index, (name, score) in enumerate(kinds)
+        if score is not None
     ]
 
 
-def _known(how: str | None, undefined: int) -> str:
-    return ", ".join(filter(None, (how, f"{undefined} undefined" if undefined else "")))
+def _known(text: str | None, undefined: int) -> str:
+    return ", ".join(filter(None, (text, f"{undefined} undefined" if undefined else "")))

@@ -53,10 +53,10 @@ def run(args: Namespace) -> int:
                 metrics = train(config_of(args), folder, shown.watcher, shown.opening, args.trust_code)
     except KeyboardInterrupt:
         # What the last whole epoch left is safe; nothing that was begun is needed.
-        kept = "the model kept so far is in it" if (folder / "model.safetensors").exists() else "no model yet"
+        state = "the model kept so far is in it" if (folder / "model.safetensors").exists() else "no model yet"
         if (folder / "config.yaml").exists():
             again = command("train", "--resume", folder)
-            sys.stderr.write(f"\nstopped; {folder} is kept ({kept}). Go on with: {again}\n")
+            sys.stderr.write(f"\nstopped; {folder} is kept ({state}). Go on with: {again}\n")
         return 130
     if metrics is not None:
         sys.stdout.write(summary(metrics, folder))

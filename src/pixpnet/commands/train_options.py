@@ -223,12 +223,12 @@ def _split(words: Sequence[str]) -> tuple[list[tuple[str, str]], list[str]]:
 
 def _value_in(words: Sequence[str], option: str, default: str) -> str:
     """The last value of an option in either spelling."""
-    found = default
+    last = default
     for word, following in pairwise([*words, ""]):
         name, equals, value = word.partition("=")
         if name == option:
-            found = value if equals else following
-    return found
+            last = value if equals else following
+    return last
 
 
 def _fitting_warm_up(

@@ -90,15 +90,15 @@ def cub_catalog(root: Path, crop_to_box: bool = False) -> Catalog:
 
 def _locations(root: Path, points: Sequence[str]) -> dict[str, Annotation]:
     """Points and visibility of each image."""
-    place = {number: at for at, number in enumerate(points)}
-    found: dict[str, Annotation] = {}
+    columns = {number: at for at, number in enumerate(points)}
+    annotations: dict[str, Annotation] = {}
     for image, point, x, y, visible in _rows(root, "parts/part_locs.txt", 5):
-        if point not in place:
+        if point not in columns:
             raise DataError(f"parts/part_locs.txt names the part {point}, which parts/parts.txt does not have")
-        annotation = found.setdefault(image, _nothing_seen(len(points)))
-        annotation.keypoints[place[point]] = np.add(_floats((x, y), root, "parts/part_locs.txt"), 0.5)
-        annotation.visible[place[point]] = visible == "1"
-    return found
+        annotation = annotations.setdefault(image, _nothing_seen(len(points)))
+        annotation.keypoints[columns[point]] = np.add(_floats((x, y), root, "parts/part_locs.txt"), 0.5)
+        annotation.visible[columns[point]] = visible == "1"
+    return annotations
 
 
 def _nothing_seen(points: int) -> Annotation:

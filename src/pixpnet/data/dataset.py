@@ -245,8 +245,10 @@ def _copies_notice(catalog: Catalog, divided: Divided, options: DataOptions) -> 
     )
 
 
-def _decide(found: tuple[object, ...], refuse: bool, error: Callable[[], DataError], notice: Callable[[], str]) -> None:
-    if not found:
+def _decide(
+    faults: tuple[object, ...], refuse: bool, error: Callable[[], DataError], notice: Callable[[], str]
+) -> None:
+    if not faults:
         return
     if refuse:
         raise error()

@@ -81,7 +81,7 @@ def birds_catalog(birds: DrawnBirds) -> Catalog:
     reader = BirdReader(birds)
     train = _entries("train", birds.train, 0)
     sizes = Preprocessing(shortest_side=birds.size, crop=birds.size, size=birds.size)
-    found = statistics_of(facts_of(reader(entry)) for entry in train[:_LOOKED_AT])
+    statistics = statistics_of(facts_of(reader(entry)) for entry in train[:_LOOKED_AT])
     return Catalog(
         name="drawn birds",
         class_names=tuple(species.name for species in SPECIES),
@@ -89,7 +89,7 @@ def birds_catalog(birds: DrawnBirds) -> Catalog:
         point_parts=tuple(range(len(PARTS))),
         entries=(*train, *_entries("test", birds.test, _FIRST_TEST)),
         reader=reader,
-        preprocessing=replace(sizes, mean=found.mean, std=found.std),
+        preprocessing=replace(sizes, mean=statistics.mean, std=statistics.std),
         augmentation=MIRRORED,
         statistics_known=True,
         decided=frozenset({"train", "test"}),

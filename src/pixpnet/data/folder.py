@@ -41,29 +41,29 @@ def folder_catalog(root: Path) -> Catalog:
             upper and lower case only.
     """
     root = existing_folder(root)
-    found = _Found()
-    top = _folders(root, root, found)
+    scanned = _Found()
+    top = _folders(root, root, scanned)
     splits = _split_folders(top, root)
     if "train" in splits:
         for split, folder in splits.items():
-            _list_classes(_folders(folder, root, found), split, root, found)
+            _list_classes(_folders(folder, root, scanned), split, root, scanned)
         for folder in top:
             if folder not in splits.values():
-                found.problems.append(
+                scanned.problems.append(
                     Problem(_id(folder, root), "lies beside train/ and is not used: move or remove it")
                 )
     else:
-        _list_classes(top, "train", root, found)
-    if not found.images:
-        wrong = "".join(f" {problem.where}: {problem.reason}." for problem in found.problems[:3])
+        _list_classes(top, "train", root, scanned)
+    if not scanned.images:
+        wrong = "".join(f" {problem.where}: {problem.reason}." for problem in scanned.problems[:3])
         raise DataError(
             f"{root.name}: no class folders with images ({', '.join(sorted(EXTENSIONS))}).{wrong} "
             "Expected root/class/*.jpg or root/train/class/*.jpg."
         )
-    class_names = _class_names(found)
+    class_names = _class_names(scanned)
     labels = {name: label for label, name in enumerate(class_names)}
     entries = tuple(
-        Entry(_id(path, root), labels[name], split, path) for name, split, path in found.images if name in labels
+        Entry(_id(path, root), labels[name], split, path) for name, split, path in scanned.images if name in labels
     )
     parts = _parts(root, entries)
     return Catalog(
@@ -77,8 +77,8 @@ def folder_catalog(root: Path) -> Catalog:
         augmentation=Augmentation(),
         statistics_known=False,
         decided=frozenset(splits) if "train" in splits else frozenset(),
-        problems=(*found.problems, *parts.problems),
-        ignored=tuple(found.ignored),
+        problems=(*scanned.problems, *parts.problems),
+        ignored=tuple(scanned.ignored),
         root=root,
     )
 
@@ -119,62 +119,62 @@ class _Found:
     ignored: list[str] = field(default_factory=list)
 
 
-def _list_classes(folders: list[Path], split: Split, root: Path, found: _Found) -> None:
+def _list_classes(folders: list[Path], split: Split, root: Path, scanned: _Found) -> None:
     for child in folders:
-        files = _files(child, root, found)
-        found.images += [(child.name, split, path) for path in files]
+        files = _files(child, root, scanned)
+        scanned.images += [(child.name, split, path) for path in files]
         if not files:
-            found.problems.append(Problem(_id(child, root), "class folder without images"))
+            scanned.problems.append(Problem(_id(child, root), "class folder without images"))
 
 
-def _folders(folder: Path, root: Path, found: _Found) -> list[Path]:
+def _folders(folder: Path, root: Path, scanned: _Found) -> list[Path]:
     try:
         children = sorted(folder.iterdir())
         for child in children:
             if child.is_dir() or child.name == FILE_NAME:
                 continue
             if not child.name.startswith(".") and child.suffix.lower() in EXTENSIONS:
-                found.problems.append(Problem(_shown(child, root), "image outside a class folder: move it into one"))
+                scanned.problems.append(Problem(_shown(child, root), "image outside a class folder: move it into one"))
             else:
-                _set_aside(child, root, found)
+                _set_aside(child, root, scanned)
         return [child for child in children if child.is_dir() and not child.name.startswith(".")]
     except OSError as error:
-        found.problems.append(Problem(_id(folder, root), f"folder cannot be read: {error.strerror}"))
+        scanned.problems.append(Problem(_id(folder, root), f"folder cannot be read: {error.strerror}"))
         return []
 
 
-def _files(folder: Path, root: Path, found: _Found) -> list[Path]:
+def _files(folder: Path, root: Path, scanned: _Found) -> list[Path]:
     """All images in a folder, at any depth; linked folders are followed, but never in a circle."""
 
     def unreadable(error: OSError) -> None:
         where = _id(Path(error.filename), root)
-        found.problems.append(Problem(where, f"folder cannot be read: {error.strerror}"))
+        scanned.problems.append(Problem(where, f"folder cannot be read: {error.strerror}"))
 
     files: list[Path] = []
     seen: set[str] = set()
     for current, folders, names in os.walk(folder, onerror=unreadable, followlinks=True):
-        place = os.path.realpath(current)
-        folders[:] = [] if place in seen else sorted(name for name in folders if not name.startswith("."))
-        if place in seen:
+        real = os.path.realpath(current)
+        folders[:] = [] if real in seen else sorted(name for name in folders if not name.startswith("."))
+        if real in seen:
             continue
-        seen.add(place)
+        seen.add(real)
         for name in sorted(names):
             path = Path(current, name)
             if not _is_utf8(name):
-                found.problems.append(Problem(_shown(path, root), "file name is not UTF-8: rename it"))
+                scanned.problems.append(Problem(_shown(path, root), "file name is not UTF-8: rename it"))
             elif name.startswith(".") or path.suffix.lower() not in EXTENSIONS:
-                _set_aside(path, root, found)
+                _set_aside(path, root, scanned)
             elif path.exists() and not path.is_file():
-                found.problems.append(Problem(_id(path, root), "not a regular file: remove it"))
+                scanned.problems.append(Problem(_id(path, root), "not a regular file: remove it"))
             else:
                 files.append(path)
     return files
 
 
-def _set_aside(path: Path, root: Path, found: _Found) -> None:
+def _set_aside(path: Path, root: Path, scanned: _Found) -> None:
     """Takes note of a file that is not used; only hidden files that are no images go without saying."""
     if not path.name.startswith(".") or path.suffix.lower() in EXTENSIONS:
-        found.ignored.append(_shown(path, root))
+        scanned.ignored.append(_shown(path, root))
 
 
 def _is_utf8(name: str) -> bool:
@@ -190,9 +190,9 @@ def _shown(path: Path, root: Path) -> str:
     return path.relative_to(root).as_posix().encode(errors="replace").decode()
 
 
-def _class_names(found: _Found) -> tuple[str, ...]:
+def _class_names(scanned: _Found) -> tuple[str, ...]:
     spellings: dict[str, set[str]] = defaultdict(set)
-    for name, _, _ in found.images:
+    for name, _, _ in scanned.images:
         spellings[name.casefold()].add(name)
     clashes = [" and ".join(sorted(names)) for names in spellings.values() if len(names) > 1]
     if clashes:
@@ -200,9 +200,9 @@ def _class_names(found: _Found) -> tuple[str, ...]:
             f"class names differ in upper and lower case only: {'; '.join(clashes)}. "
             "Many file systems cannot tell them apart: rename or merge the folders."
         )
-    trained = {name for name, split, _ in found.images if split == "train"}
-    for name in sorted({name for name, _, _ in found.images} - trained):
-        found.problems.append(Problem(name, "class without training images"))
+    trained = {name for name, split, _ in scanned.images if split == "train"}
+    for name in sorted({name for name, _, _ in scanned.images} - trained):
+        scanned.problems.append(Problem(name, "class without training images"))
     return tuple(sorted(trained))
 
 

@@ -181,7 +181,7 @@ def _restarts(data: bytes, scan: _Scan) -> list[int]:
     """Where the restart markers of a scan are."""
     values = np.frombuffer(data, dtype=np.uint8)[scan.start : scan.end]
     pairs = (values[:-1] == 0xFF) & (values[1:] >= _FIRST_RESTART) & (values[1:] < _FIRST_RESTART + _RESTARTS)
-    return [scan.start + int(place) for place in np.flatnonzero(pairs)]
+    return [scan.start + int(offset) for offset in np.flatnonzero(pairs)]
 
 
 def _refuse_wrong_restarts(data: bytes, jpeg: _Jpeg) -> None:
@@ -192,7 +192,7 @@ def _refuse_wrong_restarts(data: bytes, jpeg: _Jpeg) -> None:
         units = -(-jpeg.height // 8) * -(-jpeg.width // 8)
     expected = -(-units // jpeg.interval) - 1
     # Some encoders write one more behind the last unit.
-    in_order = all(data[place + 1] == _FIRST_RESTART + n % _RESTARTS for n, place in enumerate(places))
+    in_order = all(data[offset + 1] == _FIRST_RESTART + n % _RESTARTS for n, offset in enumerate(places))
     if not in_order or len(places) not in (expected, expected + 1):
         raise ImageError(
             f"damaged: it has {len(places)} restart markers{'' if in_order else ' out of order'}, and a picture of its "

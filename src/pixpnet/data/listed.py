@@ -115,14 +115,14 @@ class Changes:
     @property
     def sentences(self) -> tuple[str, ...]:
         """What happened, in words; empty if nothing did."""
-        said = (
+        changes = (
             (self.returned, "that the run learnt from or was chosen by would be in the test split now: left out of it"),
             (self.missing, "that the run learnt from or was chosen by are no longer there"),
             (self.altered, "that the run learnt from or was chosen by have other pixels now"),
             (self.fresh, "are new and not in the test split: left out, the run never saw them"),
             (self.fresh_test, "are new in the test split: used there"),
         )
-        return tuple(f"{len(ids)} image(s) {what}\n{listing(sorted(ids))}" for ids, what in said if ids)
+        return tuple(f"{len(ids)} image(s) {change}\n{listing(sorted(ids))}" for ids, change in changes if ids)
 
 
 class Placed(NamedTuple):

@@ -131,8 +131,8 @@ class EpochSampler(Sampler[ViewKey]):
     def __iter__(self) -> Iterator[ViewKey]:
         order = order_generator(self.seed, self.epoch).permutation(self.length)
         epoch = self.epoch
-        for place in range(self.rank, len(self) * self.world_size, self.world_size):
-            yield ViewKey(epoch, int(order[place % self.length]))
+        for index in range(self.rank, len(self) * self.world_size, self.world_size):
+            yield ViewKey(epoch, int(order[index % self.length]))
 
 
 def training_loader(

@@ -74,7 +74,7 @@ class Preprocessing:
         >>> Preprocessing.from_dict(values).mean
         (0.5, 0.5, 0.5)
         """
-        names = {each.name for each in fields(cls)}
+        names = {field.name for field in fields(cls)}
         values = {"frame": "crop", **values}
         if values["frame"] not in ("crop", "stretch", "pad") or set(values) != names:
             raise ValueError(f"preprocessing has the fields {sorted(names)}, got {sorted(values)}")

@@ -75,9 +75,9 @@ class CachedReader:
 
     def __call__(self, entry: Entry) -> Sample:
         """Reads an entry; see `pixpnet.data.catalog.Reader`."""
-        kept = self._kept.get(entry.id)
-        if kept is not None:
-            return kept
+        cached = self._kept.get(entry.id)
+        if cached is not None:
+            return cached
         sample = self.reader(entry)
         size = sample.image.nbytes + (0 if sample.masks is None else sample.masks.nbytes)
         if self.used + size <= self.budget:

@@ -149,8 +149,8 @@ def _picture(entry: Entry) -> str:
     return entry.digest or entry.id
 
 
-def _hash(purpose: str, seed: int, what: str) -> bytes:
-    return hashlib.blake2b(f"{purpose}\0{seed}\0{what}".encode(), digest_size=_DIGEST_BYTES).digest()
+def _hash(purpose: str, seed: int, key: str) -> bytes:
+    return hashlib.blake2b(f"{purpose}\0{seed}\0{key}".encode(), digest_size=_DIGEST_BYTES).digest()
 
 
 def _parted(entries: Iterable[Entry], taken: Collection[str]) -> Parted:

@@ -101,16 +101,16 @@ class Verdict:
         """What lets a data set be trained on and still spoils what comes of it; empty where all is fine."""
         few, images = FEW_VALIDATION_IMAGES, self.validation_images
         without = [count.name for count in self.counts if not count.val]
-        said = []
+        lines = []
         if 0 < images < few:
-            said.append(
+            lines.append(
                 f"{images} validation image{'' if images == 1 else 's'}: which epoch is kept is decided by them, and "
                 f"{'it' if images == 1 else 'so few'} cannot tell; at least {few} are wanted, better one or more of "
                 "every class. Add images, or hold out more of them (train --validation-fraction 0.3)"
             )
         elif images and without:
-            said.append(f"no validation image in {len(without)} of {len(self.counts)} classes, such as {without[0]}")
-        return tuple(said)
+            lines.append(f"no validation image in {len(without)} of {len(self.counts)} classes, such as {without[0]}")
+        return tuple(lines)
 
     @property
     def blank(self) -> bool:

@@ -303,8 +303,8 @@ def _owners(answer: _Answer, prototypes: Iterable[int]) -> dict[int, list[int]]:
     chosen = torch.tensor(numbers, dtype=torch.int64, device=answer.owned.device)
     labels = answer.model.labels[chosen].tolist()
     owners: dict[int, list[int]] = {prototype: [] for prototype in numbers}
-    for place, owner in answer.owned[:, chosen].T.nonzero().tolist():
-        owners[numbers[place]].insert(0 if owner == labels[place] else len(answer.owned), owner)
+    for index, owner in answer.owned[:, chosen].T.nonzero().tolist():
+        owners[numbers[index]].insert(0 if owner == labels[index] else len(answer.owned), owner)
     return owners
 
 

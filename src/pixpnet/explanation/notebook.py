@@ -47,7 +47,7 @@ def html_of(explanation: Explanation) -> str:
         parts += _class(explanation, explained)
     for other in explanation.classes[1:]:
         parts.append(f"<p>{escape(contrast_text(explanation, other))}</p>")
-    proofs = [term.proof for each in explanation.classes for term in each.terms if term.proof]
+    proofs = [term.proof for class_explanation in explanation.classes for term in class_explanation.terms if term.proof]
     if proofs:
         parts.append(f"<p>{escape(proofs_text(proofs))}</p>")
     about_paths = filter(None, (other_answers_text(explanation), not_found_text(explanation)))

@@ -72,11 +72,11 @@ def parting_text(predicted: ClassExplanation, other: ClassExplanation) -> str:
         )
         return f"{start} {which}: it gives it {percent(other.path.leaf_probability)}."
     for number, (term, their_term) in enumerate(zip(predicted.terms, other.terms, strict=False)):
-        found = predicted.path.found[number]
-        if term.prototype == their_term.prototype and found != other.path.found[number]:
+        present = predicted.path.found[number]
+        if term.prototype == their_term.prototype and present != other.path.found[number]:
             return (
                 f"{start} The path to the leaf that gives it most parts from this one at prototype {term.prototype}: "
-                f"{turn_text(predicted.path, number)} here, {'not found' if found else 'found'} there."
+                f"{turn_text(predicted.path, number)} here, {'not present' if present else 'found'} there."
             )
     return start
 

@@ -148,11 +148,11 @@ class Predictor:
     def _explain(self, pictures: Sequence[Picture], classes: Sequence[str | int], proven: bool) -> list[Explanation]:
         explanations: list[Explanation] = []
         for samples in self._batches(pictures):
-            found = explain_batch(self.model, samples, classes)
+            results = explain_batch(self.model, samples, classes)
             if proven:
-                pairs = zip(samples, found, strict=True)
-                found = tuple(prove(self.model, sample, explanation) for sample, explanation in pairs)
-            explanations += found
+                pairs = zip(samples, results, strict=True)
+                results = tuple(prove(self.model, sample, explanation) for sample, explanation in pairs)
+            explanations += results
         return explanations
 
     def _batches(self, pictures: Sequence[Picture]) -> list[list[Sample]]:

@@ -101,10 +101,10 @@ def prove(
     moved = tests.run(model, pixels, fillings, progress)
 
     def trial(term: Term, region: Region) -> Trial:
-        found = moved[_Change(region, inside=False), _cell(term)]
+        movement = moved[_Change(region, inside=False), _cell(term)]
         outside = int(_Change(region, inside=False).mask(explanation.size).sum())
-        held = found.distance <= tolerances[term.prototype]
-        return Trial(region, found.similarity, found.distance, held, outside)
+        held = movement.distance <= tolerances[term.prototype]
+        return Trial(region, movement.similarity, movement.distance, held, outside)
 
     def proven(term: Term) -> Term:
         outside = moved[_Change(term.region, inside=False), _cell(term)]
@@ -121,7 +121,10 @@ def prove(
         )
         return replace(term, proof=proof)
 
-    classes = (replace(each, terms=tuple(map(proven, each.terms))) for each in explanation.classes)
+    classes = (
+        replace(class_explanation, terms=tuple(map(proven, class_explanation.terms)))
+        for class_explanation in explanation.classes
+    )
     decisive, reason = _deciding(model, output, explanation.size)
     return replace(explanation, classes=tuple(classes), deciding=decisive, not_deciding=reason)
 
@@ -188,12 +191,12 @@ class _Tests:
             # Rounding may depend on the batch, so the unchanged image is part of each.
             images = torch.cat([image[None], torch.where(masks[:, None], filled, image)])
             changes = [change for change, _ in part]
-            for key, found in self._movements(model.grids, _matches(model, images), changes):
+            for key, movement in self._movements(model.grids, _matches(model, images), changes):
                 best = moved[key]
                 moved[key] = _Moved(
-                    max(best.similarity, found.similarity),
-                    max(best.distance, found.distance),
-                    max(best.score, found.score),
+                    max(best.similarity, movement.similarity),
+                    max(best.distance, movement.distance),
+                    max(best.score, movement.score),
                 )
             if progress is not None:
                 progress(start + len(part), len(work))
@@ -214,11 +217,11 @@ class _Tests:
                 continue
             numbers, prototypes = [number for number, _, _ in read], [cell.prototype - grid.first for *_, cell in read]
             rows, cols = [cell.row for *_, cell in read], [cell.col for *_, cell in read]
-            found = matches.grids[grid.number]
-            distances = found.distance_maps[numbers, prototypes, rows, cols]
-            before = found.distance_maps[[0] * len(read), prototypes, rows, cols]
-            similarities, first = (grid.comparison.similarity(each) for each in (distances, before))
-            scores = found.scores[numbers, prototypes] - found.scores[0, prototypes]
+            grid_matches = matches.grids[grid.number]
+            distances = grid_matches.distance_maps[numbers, prototypes, rows, cols]
+            before = grid_matches.distance_maps[[0] * len(read), prototypes, rows, cols]
+            similarities, first = (grid.comparison.similarity(distance) for distance in (distances, before))
+            scores = grid_matches.scores[numbers, prototypes] - grid_matches.scores[0, prototypes]
             movements = torch.stack([similarities - first, distances - before, scores], dim=1).abs()
             if not movements.isfinite().all():
                 # `max` would take no notice of NaN, and the claim would hold.
@@ -260,7 +263,7 @@ def _fillings(
 ) -> Float[Tensor, "draws 3 height width"]:
     """What is put in the place of pixels, in turns: noise, one colour, a picture."""
     generator = torch.Generator().manual_seed(seed)
-    mean, std = (torch.tensor(each)[:, None, None] for each in (model.preprocessing.mean, model.preprocessing.std))
+    mean, std = (torch.tensor(values)[:, None, None] for values in (model.preprocessing.mean, model.preprocessing.std))
     fillings = []
     for draw in range(draws):
         if draw % 3 == 0:
@@ -285,8 +288,8 @@ def _training_images(
     """Some of the pictures beside the model's prototypes, normalised; none if they are missing or of another size."""
     files = [] if model.pictures is None else sorted(model.pictures.glob("*.jpg"))
     chosen = np.random.default_rng(seed).permutation(len(files))[:count].tolist()
-    how = model.preprocessing
-    mean, std = (torch.tensor(each)[:, None, None] for each in (how.mean, how.std))
+    preprocessing = model.preprocessing
+    mean, std = (torch.tensor(values)[:, None, None] for values in (preprocessing.mean, preprocessing.std))
     try:
         read = [read_sample(files[number]).image.as_subclass(Tensor) for number in chosen]
     except (ImageError, OSError):  # a damaged run: the proof does not need them

@@ -114,49 +114,49 @@ def proofs_text(proofs: Sequence[Proof]) -> str:
     first = proofs[0]
     tested = [proof for proof in proofs if proof.tested]
     untested = len(proofs) - len(tested)
-    said = ["Proof:"]
+    lines = ["Proof:"]
     if tested:
         tolerances = [proof.tolerance for proof in tested]
         held, score = sum(proof.passed for proof in tested), max(proof.score_outside for proof in tested)
         ends = dict.fromkeys(f"{end:.1e}" for end in (min(tolerances), max(tolerances)))
         allowed = " to ".join(ends)
-        said.append(
+        lines.append(
             f"{held} of {len(tested)} claims hold. Every pixel outside a part was changed in {first.draws} ways "
             f"(noise, one colour, {first.pictures}); a claim holds if the distance at its cell stays within "
             f"{allowed} (in brackets: how far the similarity moved). A score, for which another "
             f"cell may win, moved by up to {score:.2f} when the rest changed."
         )
     if untested:
-        said.append(f"For {untested} of {len(proofs)} terms the part is the whole picture: nothing could be tested.")
+        lines.append(f"For {untested} of {len(proofs)} terms the part is the whole picture: nothing could be tested.")
     upsampled = sum(not proof.upsampling.passed for proof in proofs)
     worst = max(proof.upsampling.largest_deviation for proof in proofs)
-    said.append(
+    lines.append(
         f"Changing the part itself moved a cell's similarity by up to {max(proof.inside for proof in proofs):.2f}. "
         f"The same test of the box that upsampling draws fails for {upsampled} of {len(proofs)}: the similarity moved "
         f"by up to {worst:.2f}."
     )
-    return " ".join(said)
+    return " ".join(lines)
 
 
 def contrast_text(explanation: Explanation, other: ClassExplanation) -> str:
     """Why it is not another class."""
     if other.path is not None:
         return parting_text(explanation.predicted, other)
-    found: Contrast = explanation.why_not(other.label)
-    mine, theirs = printable(found.predicted.class_name), printable(other.class_name)
-    steps = " ".join(f"{pair.difference:+.2f}" for pair in found.pairs)
-    if found.rest or found.predicted.rest_terms or other.rest_terms:
-        steps += f", and {found.rest:+.2f} from the rest"
+    contrast: Contrast = explanation.why_not(other.label)
+    mine, theirs = printable(contrast.predicted.class_name), printable(other.class_name)
+    steps = " ".join(f"{pair.difference:+.2f}" for pair in contrast.pairs)
+    if contrast.rest or contrast.predicted.rest_terms or other.rest_terms:
+        steps += f", and {contrast.rest:+.2f} from the rest"
     return (
-        f"Why not {theirs}? Its logit is {found.difference:.2f} lower than that of {mine}. Term by term, strongest "
+        f"Why not {theirs}? Its logit is {contrast.difference:.2f} lower than that of {mine}. Term by term, strongest "
         f"against strongest, {mine} is ahead by: {steps}."
     )
 
 
 def _headline(explanation: Explanation) -> str:
     best = explanation.predicted
-    what = f"logit {best.logit:.2f}; softmax" if best.path is None else "probability by its tree"
-    fact = f": {printable(best.class_name)}  ({what} {percent(best.share)}, not calibrated)"
+    measure = f"logit {best.logit:.2f}; softmax" if best.path is None else "probability by its tree"
+    fact = f": {printable(best.class_name)}  ({measure} {percent(best.share)}, not calibrated)"
     return _cut(printable(explanation.image), WIDTH - len(fact)) + fact
 
 

@@ -122,8 +122,8 @@ class Constants:
     def _prepare_one(self, item: Any) -> Any:
         if isinstance(item, Tensor):
             return self.stand_in(item)
-        if isinstance(item, (list, tuple)) and any(isinstance(each, Tensor) for each in item):
-            return [self.stand_in(each) if isinstance(each, Tensor) else each for each in item]
+        if isinstance(item, (list, tuple)) and any(isinstance(element, Tensor) for element in item):
+            return [self.stand_in(element) if isinstance(element, Tensor) else element for element in item]
         return item
 
     def _masks_to_places(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -132,7 +132,11 @@ class Constants:
         for index in args[1]:
             is_mask = index is not None and index.dtype in (torch.bool, torch.uint8)
             value = self.value(index) if is_mask else None
-            indices += [index] if value is None else [self.stand_in(place) for place in value.nonzero(as_tuple=True)]
+            indices += (
+                [index]
+                if value is None
+                else [self.stand_in(indices_of_axis) for indices_of_axis in value.nonzero(as_tuple=True)]
+            )
         return (args[0], indices, *args[2:])
 
     def evaluate(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -201,11 +205,11 @@ def tensors_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Tensor
 
 def written_by(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
     """The arguments that an operation writes to, by its schema."""
-    found = []
+    written = []
     for position, argument in enumerate(func._schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
-            found.append(args[position] if position < len(args) else kwargs.get(argument.name))
-    return found
+            written.append(args[position] if position < len(args) else kwargs.get(argument.name))
+    return written
 
 
 def _storage(tensor: Tensor | None) -> int:
@@ -216,5 +220,5 @@ def _swap(item: Any, values: dict[int, Tensor | None]) -> Any:
     if isinstance(item, Tensor):
         return values[id(item)]
     if isinstance(item, (list, tuple)):
-        return type(item)(_swap(each, values) for each in item)
+        return type(item)(_swap(element, values) for element in item)
     return item

@@ -149,12 +149,12 @@ class Field:
         Args:
             pixel: the row and column in the input.
         """
-        place = [_within(index, size, dim) for dim, (index, size) in enumerate(zip(pixel, self.space, strict=True))]
+        position = [_within(index, size, dim) for dim, (index, size) in enumerate(zip(pixel, self.space, strict=True))]
         atoms = [size for group in self._sources.atoms for size in group]
         seen = np.zeros(atoms, bool)
         for term in self._sources.terms:
             hit = term.mask
-            for sets, index in zip(term.sets, place, strict=True):
+            for sets, index in zip(term.sets, position, strict=True):
                 hit = hit & ((sets[..., index // 64] >> np.uint64(index % 64)) & np.uint64(1)).astype(bool)
             seen |= hit
         return torch.from_numpy(seen.reshape(self.shape))
@@ -231,21 +231,21 @@ def _channel_dim(sources: Sources) -> int:
 
 def _region(sources: Sources, index: list[int]) -> Region:
     """The field of one element."""
-    place: list[int] = []
+    position: list[int] = []
     for dim, (chosen, atoms) in enumerate(zip(index, sources.atoms, strict=True)):
-        place += [int(i) for i in np.unravel_index(_within(chosen, sources.shape[dim], dim), atoms)] if atoms else []
+        position += [int(i) for i in np.unravel_index(_within(chosen, sources.shape[dim], dim), atoms)] if atoms else []
     products = []
     for term in sources.terms:
-        if term.mask[_clamped(place, term.mask)]:
-            sets = [bits.unpack(s[_clamped(place, s)], n) for s, n in zip(term.sets, sources.space, strict=True)]
+        if term.mask[_clamped(position, term.mask)]:
+            sets = [bits.unpack(s[_clamped(position, s)], n) for s, n in zip(term.sets, sources.space, strict=True)]
             if all(members.any() for members in sets):
                 products.append(tuple(sets))
     return Region(tuple(products), sources.space)
 
 
-def _clamped(place: list[int], array: np.ndarray) -> tuple[int, ...]:
+def _clamped(position: list[int], array: np.ndarray) -> tuple[int, ...]:
     """The place in an array that has size 1 along what it does not depend on."""
-    return tuple(min(i, size - 1) for i, size in zip(place, array.shape, strict=False))
+    return tuple(min(i, size - 1) for i, size in zip(position, array.shape, strict=False))
 
 
 def _within(index: int, size: int, dim: int) -> int:

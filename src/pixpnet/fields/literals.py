@@ -31,5 +31,5 @@ def _literal(item: Any) -> Any:
 
 def _holds_tensors(item: Any) -> bool:
     if isinstance(item, (list, tuple)):
-        return any(_holds_tensors(each) for each in item)
+        return any(_holds_tensors(element) for element in item)
     return isinstance(item, Tensor)

@@ -41,7 +41,7 @@ class Handle:
             self.seen = (self.memory.version, sources)
         return self.seen[1]
 
-    def write(self, sources: Sources, place: str) -> None:
+    def write(self, sources: Sources, layer: str) -> None:
         """Writes to the tensor, and so to the memory that it is a view of."""
         bases = [self.memory.sources]
         for view in self.views[:-1]:
@@ -49,7 +49,7 @@ class Handle:
         for view, base in zip(reversed(self.views), reversed(bases), strict=False):
             if view.write is None:
                 raise UnsupportedOperation(
-                    f"{place} writes through a view (of a diagonal, of windows, expanded) for which there is no "
+                    f"{layer} writes through a view (of a diagonal, of windows, expanded) for which there is no "
                     "receptive-field rule; write to a copy, or cut the backbone earlier"
                 )
             sources = view.write(base, sources)

@@ -9,10 +9,10 @@ from pixpnet.fields.terms import Term
 
 def merge(terms: Iterable[Term]) -> tuple[Term, ...]:
     """Drops empty and covered terms and unites those that differ in one part only; exact."""
-    kept = unite(term for term in terms if not term.is_empty())
-    while len(kept) > 1 and len(smaller := unite(_drop_covered(kept))) < len(kept):
-        kept = smaller
-    return tuple(kept)
+    merged = unite(term for term in terms if not term.is_empty())
+    while len(merged) > 1 and len(smaller := unite(_drop_covered(merged))) < len(merged):
+        merged = smaller
+    return tuple(merged)
 
 
 def unite(terms: Iterable[Term]) -> list[Term]:
@@ -60,11 +60,11 @@ class _Labels:
 
 def _drop_covered(terms: list[Term]) -> list[Term]:
     """Drops each term that another holds entirely, the largest being the likeliest to hold others."""
-    kept: list[Term] = []
+    uncovered: list[Term] = []
     for term in sorted(terms, key=_extent, reverse=True):
-        if not any(other.covers(term) for other in kept):
-            kept.append(term)
-    return kept
+        if not any(other.covers(term) for other in uncovered):
+            uncovered.append(term)
+    return uncovered
 
 
 def _extent(term: Term) -> float:

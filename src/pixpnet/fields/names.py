@@ -18,7 +18,7 @@ def parse_layer(name: str) -> LayerName:
     >>> parse_layer("blocks.2.relu#2"), parse_layer("branch[out]")
     (LayerName(path='blocks.2.relu', call=2, part=''), LayerName(path='branch', call=0, part='out'))
     """
-    found = re.fullmatch(r"(?P<path>[^#\[]*)(#(?P<call>\d+))?(\[(?P<part>[^\]]*)\])?", name)
-    if found is None:
+    match = re.fullmatch(r"(?P<path>[^#\[]*)(#(?P<call>\d+))?(\[(?P<part>[^\]]*)\])?", name)
+    if match is None:
         raise ValueError(f"{name!r} names no layer: write a module's path, PATH#CALL or PATH[PART]")
-    return LayerName(found["path"], int(found["call"] or 0), found["part"] or "")
+    return LayerName(match["path"], int(match["call"] or 0), match["part"] or "")

@@ -109,8 +109,8 @@ def _parts(output: Any, name: str) -> Iterator[tuple[str, Tensor]]:
         for key, item in zip(keys, output, strict=True):
             yield from _parts(item, f"{name}[{key}]")
     elif is_dataclass(output) and not isinstance(output, type):
-        for each in fields(output):
-            yield from _parts(getattr(output, each.name), f"{name}[{each.name}]")
+        for field in fields(output):
+            yield from _parts(getattr(output, field.name), f"{name}[{field.name}]")
 
 
 def _dtype(model: nn.Module) -> torch.dtype:
@@ -247,8 +247,8 @@ class _Tracer(TorchDispatchMode):
         func = call.operation
         mutates = _in_place(func)
         writes_elsewhere = func._schema.is_mutable and not mutates and func not in _WRITES_STATISTICS
-        found = find_rule(func)
-        if found is None or writes_elsewhere:
+        registered = find_rule(func)
+        if registered is None or writes_elsewhere:
             raise UnsupportedOperation(
                 f"no receptive-field rule for {func} at {self.place}: cut the backbone earlier, "
                 f"or register one with @pixpnet.rule(torch.ops.{func})"
@@ -259,7 +259,7 @@ class _Tracer(TorchDispatchMode):
                 "coefficients are zero, so that it reads less than its length",
                 "give it a spectrum (torch.fft.rfft), or cut the backbone before it",
             )
-        rule, form = found
+        rule, form = registered
         answer = rule(replace(call, operation=form))
         answers = [answer] if isinstance(answer, Sources) else list(answer)
         is_real = self._is_real(call, results)

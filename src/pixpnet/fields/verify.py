@@ -134,4 +134,4 @@ def random_pixels(space: tuple[int, ...], count: int, seed: int) -> list[Pixel]:
     """Distinct random pixels, at most as many as there are."""
     generator = torch.Generator().manual_seed(seed)
     chosen = torch.randperm(torch.Size(space).numel(), generator=generator)[:count]
-    return [tuple(int(i) for i in torch.unravel_index(place, space)) for place in chosen]
+    return [tuple(int(i) for i in torch.unravel_index(index, space)) for index in chosen]

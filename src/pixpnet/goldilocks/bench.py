@@ -66,9 +66,11 @@ class Bench:
 
     def backbone(self, candidate: Candidate) -> Backbone:
         """The candidate's network, cut, with its weights, on the device."""
-        how = self.settings
+        settings = self.settings
         weights = self.weights[candidate.backbone]
-        backbone = build_backbone(candidate.backbone, candidate.at, weights, how.size, how.seed, candidate.edits)
+        backbone = build_backbone(
+            candidate.backbone, candidate.at, weights, settings.size, settings.seed, candidate.edits
+        )
         return backbone.to(self.device)
 
     def training_batches(self, batch_size: int, views: int | None) -> DataLoader[Sample]:

@@ -111,7 +111,7 @@ def survey(
     names = tuple(dict.fromkeys(name for given in backbones for name in (PAPER_LAYERS if given == PAPER else (given,))))
     if not names:
         raise SearchError("there is no backbone to look at: name some, --backbones vgg16 resnet18, or paper")
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     left_out: list[LeftOut] = []
     unused = dict.fromkeys(layers, "")
     for done, name in enumerate(names, start=1):
@@ -127,34 +127,34 @@ def survey(
             if isinstance(cut, LeftOut):
                 left_out.append(cut)
             else:
-                found.append(cut)
+                candidates.append(cut)
         if progress is not None:
             progress(done, len(names))
     for pattern, reason in unused.items():
         raise UnknownLayer(f"--layers {pattern} fits no layer of {', '.join(names)}: {reason}")
-    return Survey(size, tuple(found), tuple(left_out))
+    return Survey(size, tuple(candidates), tuple(left_out))
 
 
-def with_designs(found: Survey, target: float, progress: Callable[[int, int], None] | None = None) -> Survey:
+def with_designs(surveyed: Survey, target: float, progress: Callable[[int, int], None] | None = None) -> Survey:
     """A survey and, for each of its networks, modified cuts whose cells see about a wanted share of the image.
 
     >>> found = with_designs(survey(["small-37"], 96), 0.1)
     >>> [(design.at, design.edits) for design in found.designs][:1]
     [('stage3', ('drop:stage1.wider',))]
     """
-    names = tuple(dict.fromkeys(cut.backbone for cut in found.candidates))
+    names = tuple(dict.fromkeys(cut.backbone for cut in surveyed.candidates))
     designs: list[Design] = []
     cuts: list[Candidate] = []
     for done, name in enumerate(names, start=1):
         # Edits are tried on layers that run once and give one tensor.
-        layers = [cut.at for cut in found.candidates if cut.backbone == name and not {"#", "["} & set(cut.at)]
-        proposed = [each for each in propose(name, target, found.size, layers) if each.edits]
+        layers = [cut.at for cut in surveyed.candidates if cut.backbone == name and not {"#", "["} & set(cut.at)]
+        proposed = [design for design in propose(name, target, surveyed.size, layers) if design.edits]
         if proposed:
             designs += proposed
-            cuts += _designed(proposed, name, found.size)
+            cuts += _designed(proposed, name, surveyed.size)
         if progress is not None:
             progress(done, len(names))
-    return replace(found, candidates=(*found.candidates, *cuts), designs=tuple(designs))
+    return replace(surveyed, candidates=(*surveyed.candidates, *cuts), designs=tuple(designs))
 
 
 def _designed(designs: Sequence[Design], backbone: str, size: int) -> Iterator[Candidate]:
@@ -210,8 +210,8 @@ def _candidate(backbone: str, at: str, fields: Fields) -> Candidate | LeftOut:
     )
 
 
-def _without(shape: tuple[int, ...], place: int) -> tuple[int, ...]:
-    return tuple(length for axis, length in enumerate(shape) if axis != place)
+def _without(shape: tuple[int, ...], position: int) -> tuple[int, ...]:
+    return tuple(length for axis, length in enumerate(shape) if axis != position)
 
 
 def _order(fields: Fields, at: str, field: Field) -> int:
@@ -220,18 +220,18 @@ def _order(fields: Fields, at: str, field: Field) -> int:
     if resolved in names:
         return names.index(resolved)
     # A further name of a module that is registered twice, or its last call by number.
-    return max(place for place, other in enumerate(fields.values()) if other is field)
+    return max(index for index, other in enumerate(fields.values()) if other is field)
 
 
 def _matching(fields: Fields, patterns: Sequence[str]) -> tuple[str, ...]:
     """Layers that fit a pattern, in the order of execution; each once, under the paper's name where that fits."""
     alias = {path: name for name, path in fields.names.items()}
-    found = []
+    matching = []
     for path in fields:
         names = [name for name in (alias.get(path), path) if name]
         fits = [name for name in names if any(name == pattern or fnmatchcase(name, pattern) for pattern in patterns)]
-        found += fits[:1]
-    return tuple(found)
+        matching += fits[:1]
+    return tuple(matching)
 
 
 def _why_unknown(fields: Fields, pattern: str) -> str:

@@ -267,10 +267,10 @@ class _Bench:
         """A cut with edits, as a record."""
         weights = [weight for weight in self._weights if weight.position <= self.cuts[at]]
         changed = self._changed(edits)
-        kept = sum(weight.count for weight in weights if not changed(weight))
+        unchanged = sum(weight.count for weight in weights if not changed(weight))
         total = sum(weight.count for weight in weights)
-        share = kept / total if total else 1.0
-        return Design(self.backbone, at, edits, target, sight.mean_field, sight.cells, share, kept)
+        share = unchanged / total if total else 1.0
+        return Design(self.backbone, at, edits, target, sight.mean_field, sight.cells, share, unchanged)
 
     def pointwise(self, convolutions: Sequence[str]) -> list[str]:
         """Edits that make these convolutions 1 x 1, and no others; blocks are named instead of all that is in them."""
@@ -368,9 +368,9 @@ def _stages(network: nn.Module, keepers: frozenset[str]) -> list[list[str]]:
         path, parent = todo.pop(0)
         named = [(f"{path}.{name}".lstrip("."), child) for name, child in parent.named_children()]
         for block, members in groupby(named, key=lambda item: is_block(*item)):
-            found = list(members)
+            siblings = list(members)
             if block:
-                stages.append([name for name, _ in found])
+                stages.append([name for name, _ in siblings])
             else:
-                todo += found
+                todo += siblings
     return stages

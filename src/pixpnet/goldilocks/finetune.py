@@ -27,11 +27,11 @@ def finetune(candidates: Sequence[Candidate], bench: Bench) -> Iterator[Outcome]
     """Trains a classifier at each cut and counts right answers on the validation images after the last epoch."""
     for candidate in candidates:
         model = pooled_linear(bench, candidate)
-        how = learning(bench, candidate)
-        loader = bench.training_batches(how.batch_size, how.views)
-        fit_pooled(model, loader, how, bench.settings.seed, bench.device, progress=bench.progress)
-        found = judge(model, bench.classes, bench.validation_batches(how.batch_size), bench.device)
-        yield Outcome(candidate, found.accuracy, found.images)
+        optim = learning(bench, candidate)
+        loader = bench.training_batches(optim.batch_size, optim.views)
+        fit_pooled(model, loader, optim, bench.settings.seed, bench.device, progress=bench.progress)
+        evaluation = judge(model, bench.classes, bench.validation_batches(optim.batch_size), bench.device)
+        yield Outcome(candidate, evaluation.accuracy, evaluation.images)
 
 
 def learning(bench: Bench, candidate: Candidate) -> Optimization:
@@ -52,7 +52,7 @@ def pooled_linear(bench: Bench, candidate: Candidate) -> PooledLinear:
 def fit_pooled(
     model: PooledLinear,
     loader: DataLoader[Sample],
-    how: Optimization,
+    optim: Optimization,
     seed: int,
     device: torch.device | str = "cpu",
     half: bool = False,
@@ -63,7 +63,7 @@ def fit_pooled(
     Args:
         model: on the device.
         loader: of augmented views.
-        how: rates (`lr_add_on` is the head's), decay, epochs, and how many of them the backbone is frozen in.
+        optim: rates (`lr_add_on` is the head's), decay, epochs, and how many of them the backbone is frozen in.
         seed: of dropout and the like.
         device: where the model is.
         half: whether the backbone computes in bfloat16.
@@ -73,19 +73,19 @@ def fit_pooled(
         TrainingDiverged: if the loss is no number any more.
     """
     groups = [
-        {"params": list(model.backbone.parameters()), "lr": 0.0, "full_rate": how.lr_backbone},
-        {"params": list(model.head.parameters()), "lr": 0.0, "full_rate": how.lr_add_on},
+        {"params": list(model.backbone.parameters()), "lr": 0.0, "full_rate": optim.lr_backbone},
+        {"params": list(model.head.parameters()), "lr": 0.0, "full_rate": optim.lr_add_on},
     ]
-    optimizer = torch.optim.Adam([group for group in groups if group["params"]], weight_decay=how.weight_decay)
+    optimizer = torch.optim.Adam([group for group in groups if group["params"]], weight_decay=optim.weight_decay)
     kind = torch.device(device).type
-    rate = schedule_of(how)
+    rate = schedule_of(optim)
     with torch.random.fork_rng(devices=[]):
-        for epoch in range(how.epochs):
+        for epoch in range(optim.epochs):
             loader.sampler.set_epoch(epoch)  # type: ignore[attr-defined]
             torch.manual_seed(int(np.random.SeedSequence([seed, epoch]).generate_state(1)[0]))  # for dropout
-            frozen = epoch < how.warm_up_epochs
+            frozen = epoch < optim.warm_up_epochs
             model.train()
-            model.backbone.train(not (frozen or how.frozen_statistics))
+            model.backbone.train(not (frozen or optim.frozen_statistics))
             total = torch.zeros((), device=device)
             batch: Batch
             for step, batch in enumerate(loader):
@@ -100,6 +100,6 @@ def fit_pooled(
                 optimizer.step()
                 total += loss.detach()
                 if progress is not None:
-                    progress((epoch + (step + 1) / len(loader)) / how.epochs)
+                    progress((epoch + (step + 1) / len(loader)) / optim.epochs)
             if not total.isfinite():
                 raise TrainingDiverged(f"the loss is no number any more in epoch {epoch + 1}: are the weights damaged?")

@@ -40,10 +40,10 @@ def nearest_on_front(trades: Sequence[Trade], want: float) -> int | None:
     >>> nearest_on_front([Trade(0.05, 0.7), Trade(0.2, 0.8), Trade(0.19, 0.4)], want=0.15)
     1
     """
-    places = [place for place, on_front in enumerate(pareto_front(trades)) if on_front]
+    places = [index for index, on_front in enumerate(pareto_front(trades)) if on_front]
     if not places:
         return None
-    return min(places, key=lambda place: (_ratio(trades[place].mean_field, want), -trades[place].accuracy))
+    return min(places, key=lambda index: (_ratio(trades[index].mean_field, want), -trades[index].accuracy))
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,8 @@ def agreement(
     if len(both) < 2:
         return None
     first, second = [accuracies[key] for key in both], [others[key] for key in both]
-    found = kendalltau(first, second)
-    tau, p_value = float(found.statistic), float(found.pvalue)
+    correlation = kendalltau(first, second)
+    tau, p_value = float(correlation.statistic), float(correlation.pvalue)
     known = not isnan(tau)
     return Agreement(
         method=method,

@@ -53,9 +53,9 @@ def probe(candidates: Sequence[Candidate], bench: Bench) -> Iterator[Outcome]:
         train = _pass(tapped, loader, bench, 0, batches)
         val = _pass(tapped, plain, bench, len(loader), batches)
     held_out = _held_out(bench, train.ids)
-    for place, candidate in enumerate(inner):
-        yield _judged(candidate, train, val, held_out, place, bench.classes)
-        bench.progress(_PASS_SHARE + (1 - _PASS_SHARE) * (place + 1) / len(inner))
+    for index, candidate in enumerate(inner):
+        yield _judged(candidate, train, val, held_out, index, bench.classes)
+        bench.progress(_PASS_SHARE + (1 - _PASS_SHARE) * (index + 1) / len(inner))
 
 
 def _pass(tapped: TappedBackbone, loader: DataLoader[Sample], bench: Bench, before: int, of: int) -> _Seen:
@@ -79,9 +79,9 @@ def _held_out(bench: Bench, ids: tuple[str, ...]) -> Bool[Tensor, " images"]:
 
 
 def _judged(
-    candidate: Candidate, train: _Seen, val: _Seen, held_out: Bool[Tensor, " images"], place: int, classes: int
+    candidate: Candidate, train: _Seen, val: _Seen, held_out: Bool[Tensor, " images"], index: int, classes: int
 ) -> Outcome:
-    features, seen = train.features[place], val.features[place]
+    features, seen = train.features[index], val.features[index]
     if not (features.isfinite().all() and seen.isfinite().all()):
         return Outcome(candidate, None, error="features at this layer are not finite: are the weights damaged?")
     model = fit_and_choose(features, train.labels, held_out, classes)

@@ -95,9 +95,9 @@ class SearchResult:
         return tuple(cut for cut in self.judged if cut.on_front)
 
 
-def judged_cuts(found: Sequence[tuple[Candidate, Finished]], weights: dict[str, str | None]) -> tuple[Judged, ...]:
+def judged_cuts(finished: Sequence[tuple[Candidate, Finished]], weights: dict[str, str | None]) -> tuple[Judged, ...]:
     """Candidates with what was found of them, by field, with the front marked."""
-    ordered = sorted(found, key=lambda pair: (pair[0].mean_field, -(pair[1].accuracy or 0), pair[0].name))
+    ordered = sorted(finished, key=lambda pair: (pair[0].mean_field, -(pair[1].accuracy or 0), pair[0].name))
     done = [(cut, known) for cut, known in ordered if known.accuracy is not None]
     marks = pareto_front([Trade(cut.mean_field, known.accuracy or 0.0) for cut, known in done])
     on_front = {cut for (cut, _), mark in zip(done, marks, strict=True) if mark}
@@ -125,11 +125,11 @@ def judged_cuts(found: Sequence[tuple[Candidate, Finished]], weights: dict[str, 
 def recommendation(judged: Sequence[Judged], want: float) -> tuple[Judged | None, str]:
     """The cut to take for a wanted field, and a sentence that says so and what its neighbours on the front offer."""
     done = [cut for cut in judged if cut.accuracy is not None]
-    place = nearest_on_front([Trade(cut.mean_field, cut.accuracy or 0.0) for cut in done], want)
-    if place is None:
+    index = nearest_on_front([Trade(cut.mean_field, cut.accuracy or 0.0) for cut in done], want)
+    if index is None:
         return None, "No cut was judged, so there is nothing to recommend."
-    best, accuracy = done[place], done[place].accuracy or 0.0
-    said = (
+    best, accuracy = done[index], done[index].accuracy or 0.0
+    text = (
         f"For parts of about {want:.1%} of the image, cut {best.name}: a cell sees {best.mean_field:.1%} on average, "
         f"and validation accuracy is {accuracy:.1%} ({best.images} images)"
     )
@@ -138,11 +138,11 @@ def recommendation(judged: Sequence[Judged], want: float) -> tuple[Judged | None
     larger = [cut for cut in front if cut.mean_field > best.mean_field]
     if larger:
         gain = 100 * ((larger[0].accuracy or 0.0) - accuracy)
-        said += f"; {larger[0].name} gains {gain:.1f} points with {larger[0].mean_field:.1%}"
+        text += f"; {larger[0].name} gains {gain:.1f} points with {larger[0].mean_field:.1%}"
     if smaller:
         cost = 100 * (accuracy - (smaller[-1].accuracy or 0.0))
-        said += f"; {smaller[-1].name} costs {cost:.1f} points with {smaller[-1].mean_field:.1%}"
-    return best, said + "."
+        text += f"; {smaller[-1].name} costs {cost:.1f} points with {smaller[-1].mean_field:.1%}"
+    return best, text + "."
 
 
 def write_result(result: SearchResult, folder: Path, num_workers: int = 0) -> None:
@@ -171,11 +171,11 @@ def read_result(folder: Path) -> SearchResult:
         raise SearchError(f"{path} is damaged ({error}): the search's own command writes it anew") from error
 
 
-def write_survey(found: Survey, folder: Path) -> None:
+def write_survey(surveyed: Survey, folder: Path) -> None:
     """Writes `fields.json` and `fields.csv`."""
     folder.mkdir(parents=True, exist_ok=True)
-    _write(folder / FIELDS_JSON, json.dumps(to_plain(found), indent=1) + "\n")
-    _write(folder / FIELDS_CSV, _csv(list(found.candidates)))
+    _write(folder / FIELDS_JSON, json.dumps(to_plain(surveyed), indent=1) + "\n")
+    _write(folder / FIELDS_CSV, _csv(list(surveyed.candidates)))
 
 
 def _csv(records: Sequence[Any]) -> str:

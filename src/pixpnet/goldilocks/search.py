@@ -46,7 +46,7 @@ class SearchWatcher(Protocol):
     def busy(self, task: str, done: int, total: int) -> None:
         """Something takes a while: so much of so much is done."""
 
-    def judged(self, candidate: Candidate, found: Finished, done: int, total: int) -> None:
+    def judged(self, candidate: Candidate, finished: Finished, done: int, total: int) -> None:
         """This worker finished a candidate; so many of so many are done by all workers."""
 
 
@@ -56,7 +56,7 @@ class Unwatched:
     def busy(self, task: str, done: int, total: int) -> None:
         """See `SearchWatcher`."""
 
-    def judged(self, candidate: Candidate, found: Finished, done: int, total: int) -> None:
+    def judged(self, candidate: Candidate, finished: Finished, done: int, total: int) -> None:
         """See `SearchWatcher`."""
 
 
@@ -179,10 +179,10 @@ class _Worker:
             if told == 1:  # the first outcome waits for what serves all of them
                 shared, seconds = seconds / len(claimed), 0.0
             if self._study.tell(outcome, shared + seconds):
-                found = Finished(
+                finished = Finished(
                     outcome.candidate.name, outcome.accuracy, outcome.images, shared + seconds, outcome.error
                 )
-                self._watcher.judged(outcome.candidate, found, done + told, total)
+                self._watcher.judged(outcome.candidate, finished, done + told, total)
 
     def _bench(self, claimed: int, done: int, total: int) -> Bench:
         def progress(share: float) -> None:
@@ -200,28 +200,28 @@ class _Worker:
 
     def result(self) -> SearchResult:
         """What is known so far."""
-        what, options = self._prepared, self._options
+        prepared, options = self._prepared, self._options
         finished = self._study.finished()
-        judged = judged_cuts([(what.chosen[key], found) for key, found in finished.items()], what.weights)
+        judged = judged_cuts([(prepared.chosen[key], cuts) for key, cuts in finished.items()], prepared.weights)
         best, advice = recommendation(judged, options.wanted)
         accuracies = _accuracies(finished)
         compared = [
-            agreement(options.method, accuracies, other, _accuracies(found))
-            for other, found in sorted(self._study.other_methods(what.settings).items())
+            agreement(options.method, accuracies, other, _accuracies(cuts))
+            for other, cuts in sorted(self._study.other_methods(prepared.settings).items())
         ]
-        chosen = set(what.chosen.values())
+        chosen = set(prepared.chosen.values())
         return SearchResult(
-            settings=what.settings,
+            settings=prepared.settings,
             zone=options.zone,
             want=options.wanted,
             judged=judged,
-            waiting=tuple(cut.name for key, cut in what.chosen.items() if key not in finished),
-            outside=tuple(cut for cut in what.found.candidates if cut not in chosen),
-            left_out=what.found.left_out,
-            designs=tuple(map(str, what.found.designs)),
+            waiting=tuple(cut.name for key, cut in prepared.chosen.items() if key not in finished),
+            outside=tuple(cut for cut in prepared.found.candidates if cut not in chosen),
+            left_out=prepared.found.left_out,
+            designs=tuple(map(str, prepared.found.designs)),
             recommended=None if best is None else best.name,
             advice=advice,
-            agreements=tuple(each for each in compared if each is not None),
+            agreements=tuple(pair for pair in compared if pair is not None),
         )
 
 
@@ -255,19 +255,19 @@ def _prepare(options: SearchOptions, watcher: SearchWatcher) -> _Prepared:
         views=options.views,
         seed=options.seed,
     )
-    found = survey(
+    surveyed = survey(
         options.backbones, settings.size, options.layers, lambda done, total: watcher.busy("fields", done, total)
     )
     if options.target_field is not None:
-        found = with_designs(
-            found, options.target_field, lambda done, total: watcher.busy("modified cuts", done, total)
+        surveyed = with_designs(
+            surveyed, options.target_field, lambda done, total: watcher.busy("modified cuts", done, total)
         )
-    chosen = inside(found.candidates, options.zone)
+    chosen = inside(surveyed.candidates, options.zone)
     backbones = tuple(dict.fromkeys(cut.backbone for cut in chosen))
     weights = weights_for(backbones, options.weights)
     known = identities(weights)
-    return _Prepared(data, settings, found, {f"{cut.name} [{known[cut.backbone]}]": cut for cut in chosen}, weights)
+    return _Prepared(data, settings, surveyed, {f"{cut.name} [{known[cut.backbone]}]": cut for cut in chosen}, weights)
 
 
 def _accuracies(finished: dict[str, Finished]) -> dict[str, float]:
-    return {key: found.accuracy for key, found in finished.items() if found.accuracy is not None}
+    return {key: cut.accuracy for key, cut in finished.items() if cut.accuracy is not None}

@@ -152,7 +152,7 @@ class Study:
         import optuna
 
         with answering(self.address), quiet():
-            found = {}
+            methods = {}
             for other in optuna.get_all_study_summaries(self._storage.trials, include_best_trial=False):
                 text = other.user_attrs.get(_SETTINGS)
                 if text is None or other.study_name == self._name:
@@ -163,16 +163,16 @@ class Study:
                     continue  # of another version, or of somebody else: not to be compared with
                 if known.ground == settings.ground and known.method != settings.method:
                     trials = optuna.load_study(study_name=other.study_name, storage=self._storage.trials)
-                    found[_budget(known)] = _finished(trials.get_trials(deepcopy=False))
-            return found
+                    methods[_budget(known)] = _finished(trials.get_trials(deepcopy=False))
+            return methods
 
     def close(self) -> None:
         """Gives the connections to the storage back."""
         self._storage.close()
 
     def _finished(self) -> dict[str, Finished]:
-        found = _finished(self._trials.get_trials(deepcopy=False))
-        return {key: finished for key, finished in found.items() if key in self._candidates}
+        outcomes = _finished(self._trials.get_trials(deepcopy=False))
+        return {key: finished for key, finished in outcomes.items() if key in self._candidates}
 
     # Only under the lock ------------------------------------------------------------------------------------
 
@@ -244,19 +244,19 @@ class Study:
 
 def _finished(trials: Sequence["FrozenTrial"]) -> dict[str, Finished]:
     """The last word on each candidate, from trials in their order: complete, or failed with a reason."""
-    found: dict[str, Finished] = {}
+    finished: dict[str, Finished] = {}
     for trial in trials:
         about = trial.user_attrs
         key = about[_KEY]
-        if key in found and found[key].accuracy is not None:
+        if key in finished and finished[key].accuracy is not None:
             continue
         if trial.state.name == "COMPLETE":
-            found[key] = Finished(key, trial.values[0], about[_IMAGES], about[_SECONDS], None)
+            finished[key] = Finished(key, trial.values[0], about[_IMAGES], about[_SECONDS], None)
         elif trial.state.name == "FAIL" and _ERROR in about:
-            found[key] = Finished(key, None, about[_IMAGES], about[_SECONDS], about[_ERROR])
+            finished[key] = Finished(key, None, about[_IMAGES], about[_SECONDS], about[_ERROR])
         else:
-            found.pop(key, None)  # it is tried once more, or that came to no end
-    return found
+            finished.pop(key, None)  # it is tried once more, or that came to no end
+    return finished
 
 
 def _network(candidate: Candidate) -> tuple[str, ...]:
@@ -265,5 +265,5 @@ def _network(candidate: Candidate) -> tuple[str, ...]:
 
 def _budget(settings: Settings) -> str:
     parts = {"epochs": settings.epochs, "batch": settings.batch, "views": settings.views}
-    said = ", ".join(f"{name} {value}" for name, value in parts.items() if value is not None)
-    return f"{settings.method} ({said})" if said else settings.method
+    text = ", ".join(f"{name} {value}" for name, value in parts.items() if value is not None)
+    return f"{settings.method} ({text})" if text else settings.method

@@ -35,26 +35,26 @@ class TappedBackbone(nn.Module):
         self._pooled: dict[int, Tensor] = {}
         self._calls: dict[int, int] = {}
         aliases = paper_names(backbone.network)
-        for place, candidate in enumerate(self.candidates[:-1]):
+        for index, candidate in enumerate(self.candidates[:-1]):
             layer = parse_layer(aliases.get(candidate.at, candidate.at))
-            backbone.network.get_submodule(layer.path).register_forward_hook(partial(self._read, place, layer))
+            backbone.network.get_submodule(layer.path).register_forward_hook(partial(self._read, index, layer))
 
     def forward(self, images: Float[Tensor, "batch 3 height width"]) -> tuple[Float[Tensor, "batch _channels"], ...]:
         """The mean over cells at each candidate's layer, in their order."""
         self._pooled, self._calls = {}, {}
         last = pool(self.backbone(images))
         pooled, self._pooled = self._pooled, {}
-        return (*(pooled[place] for place in range(len(self.candidates) - 1)), last)
+        return (*(pooled[index] for index in range(len(self.candidates) - 1)), last)
 
-    def _read(self, place: int, layer: LayerName, module: nn.Module, inputs: Any, output: Any) -> None:
+    def _read(self, index: int, layer: LayerName, module: nn.Module, inputs: Any, output: Any) -> None:
         """Takes what a layer gave, of the call that is wanted (0 is the last, so later ones overwrite earlier ones).
 
         The mean is taken at once: the next layer may write into the same memory (ReLU in place).
         """
-        self._calls[place] = self._calls.get(place, 0) + 1
-        if layer.call not in (0, self._calls[place]):
+        self._calls[index] = self._calls.get(index, 0) + 1
+        if layer.call not in (0, self._calls[index]):
             return
         if layer.part:
             output = output[layer.part if isinstance(output, Mapping) else int(layer.part)]
-        cells: Tensor = output.permute(0, 3, 1, 2) if self.candidates[place].channels_last else output
-        self._pooled[place] = pool(cells)
+        cells: Tensor = output.permute(0, 3, 1, 2) if self.candidates[index].channels_last else output
+        self._pooled[index] = pool(cells)

@@ -40,15 +40,15 @@ def weights_for(backbones: Sequence[str], given: Sequence[str]) -> dict[str, str
     unknown = [name for name in named if name not in backbones]
     if unknown:
         raise SearchError(f"--weights names {', '.join(unknown)}, of which no cut is to be trained")
-    found = {name: named.get(name) or _in_folders(name, folders) or general for name in backbones}
-    missing = [name for name, weights in found.items() if weights is None and not _is_small(name)]
+    files = {name: named.get(name) or _in_folders(name, folders) or general for name in backbones}
+    missing = [name for name, weights in files.items() if weights is None and not _is_small(name)]
     if missing:
         shown = ", ".join(missing[:_SHOWN]) + (f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else "")
         raise SearchError(
             f"there are no weights for {shown}: give --weights {missing[0]}=FILE, a folder with {missing[0]}.pth in "
             "it, imagenet (downloads them) or none (random); or leave them out, --backbones ..."
         )
-    return found
+    return files
 
 
 def identity(weights: str | None) -> str:

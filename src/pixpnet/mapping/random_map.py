@@ -26,11 +26,11 @@ def by_chance(scene: Scene) -> Heatmaps:
     count = len(scene.prototypes)
     maps = torch.rand(count, *scene.size, generator=generator, device=generator.device)
     places = torch.rand(count, 2, generator=generator, device=generator.device)
-    regions = [moved(region, place, scene.size) for region, place in zip(scene.regions, places, strict=True)]
+    regions = [moved(region, offset, scene.size) for region, offset in zip(scene.regions, places, strict=True)]
     return Heatmaps(maps.to(scene.image), tuple(regions))
 
 
-def moved(boxes: Sequence[Box], place: Tensor, size: tuple[int, int]) -> tuple[Box, ...]:
+def moved(boxes: Sequence[Box], offset: Tensor, size: tuple[int, int]) -> tuple[Box, ...]:
     """The boxes with their hull at a place (down, across) between one end of the image (0) and the other (1).
 
     >>> moved([Box(0, 0, 2, 2)], torch.tensor([0.0, 0.99]), (8, 8))
@@ -42,6 +42,6 @@ def moved(boxes: Sequence[Box], place: Tensor, size: tuple[int, int]) -> tuple[B
     top, left = min(starts_down), min(starts_across)
     room = torch.tensor([size[0] - (max(stops_down) - top), size[1] - (max(stops_across) - left)])
     # One more place than there is room: a hull with room for 1 pixel may stand at 0 or at 1.
-    down, across = torch.minimum((place.cpu() * (room + 1)).long(), room).tolist()
+    down, across = torch.minimum((offset.cpu() * (room + 1)).long(), room).tolist()
     down, across = down - top, across - left
     return tuple(Box(y0 + down, x0 + across, y1 + down, x1 + across) for y0, x0, y1, x1 in boxes)

@@ -108,10 +108,10 @@ def scene(
         matches = model(image[None]).matches
     parts = []
     for grid in model.grids:
-        places = tuple(place for place, prototype in enumerate(prototypes) if prototype in grid.prototypes)
+        places = tuple(index for index, prototype in enumerate(prototypes) if prototype in grid.prototypes)
         if not places:
             continue
-        chosen = torch.tensor([prototypes[place] for place in places], device=image.device)
+        chosen = torch.tensor([prototypes[index] for index in places], device=image.device)
         distances = matches.grids[grid.number].distance_maps[0, chosen - grid.first]
         parts.append(GridScene(grid, places, grid.comparison.similarity(distances), matches.cells[0, chosen]))
     return Scene(model, image, tuple(prototypes), tuple(parts), generator)

@@ -131,13 +131,13 @@ class _Strips:
 
     @classmethod
     def of(cls, members: Bool[np.ndarray, "cells pixels"]) -> "_Strips":
-        found: dict[tuple[int, int], np.ndarray] = {}
+        strips: dict[tuple[int, int], np.ndarray] = {}
         for cell, line in enumerate(members):
             for start, stop in runs(line):
-                squares = found.setdefault((cell, stop - start), np.full(len(line), np.inf))
+                squares = strips.setdefault((cell, stop - start), np.full(len(line), np.inf))
                 squares[start:stop] = squared_offsets(stop - start)
-        cells, lengths = np.array(list(found), np.int64).reshape(-1, 2).T
-        return cls(cells, len(members), lengths, np.array(list(found.values())).reshape(-1, members.shape[1]))
+        cells, lengths = np.array(list(strips), np.int64).reshape(-1, 2).T
+        return cls(cells, len(members), lengths, np.array(list(strips.values())).reshape(-1, members.shape[1]))
 
 
 def _bundle(
@@ -147,12 +147,12 @@ def _bundle(
     leading = np.flatnonzero(governs.any(1))
     along = np.zeros((len(leading), own.squares.shape[1]))
     across = np.zeros((len(leading), other.count, other.squares.shape[1]))
-    for place, strip in enumerate(leading):
+    for index, strip in enumerate(leading):
         sigma = float(own.lengths[strip]) if gaussian else np.inf
-        along[place] = _spread(own.squares[strip], sigma)
+        along[index] = _spread(own.squares[strip], sigma)
         led = np.flatnonzero(governs[strip])
         # The strips of one cell have no pixel in common, so the larger is the one that is there.
-        np.maximum.at(across[place], other.cells[led], _spread(other.squares[led], sigma))
+        np.maximum.at(across[index], other.cells[led], _spread(other.squares[led], sigma))
     return Bundle(
         torch.from_numpy(own.cells[leading]).to(like.device),
         torch.from_numpy(along).to(like),

@@ -173,38 +173,48 @@ PRESETS: Mapping[str, PixPNetConfig] = {
 }
 
 
-def parts(how: Architecture, channels: tuple[int, ...], num_classes: int) -> "Parts":
+def parts(architecture: Architecture, channels: tuple[int, ...], num_classes: int) -> "Parts":
     """Add-on, comparison and head."""
     import torch
 
     from pixpnet import parts as made
 
-    similarity = {"reformulated": made.Reformulated, "original": made.Original}[how.similarity](how.epsilon)
-    measure = {"cosine": made.Cosine, "squared_l2": made.SquaredL2}[how.distance]()
+    similarity = {"reformulated": made.Reformulated, "original": made.Original}[architecture.similarity](
+        architecture.epsilon
+    )
+    measure = {"cosine": made.Cosine, "squared_l2": made.SquaredL2}[architecture.distance]()
 
     def comparison(own: int) -> made.Comparison:
-        pooling = made.Distinct(own, how.separation) if how.pooling == "distinct" else made.Nearest()
+        pooling = made.Distinct(own, architecture.separation) if architecture.pooling == "distinct" else made.Nearest()
         # The embeddings come out of a sigmoid, so this is where prototypes live.
-        prototypes = torch.rand(own * num_classes, how.dim, how.prototype_rows, how.prototype_cols)
+        prototypes = torch.rand(
+            own * num_classes, architecture.dim, architecture.prototype_rows, architecture.prototype_cols
+        )
         return made.Comparison(prototypes, measure, similarity, pooling)
 
     heads: dict[str, Callable[[Ownership], Decision]] = {
         "class_sum": made.ClassSum,
-        "linear": lambda ownership: made.Linear(ownership, how.own_weight, how.other_weight, learns=True),
-        "frozen": lambda ownership: made.Linear(ownership, how.own_weight, how.other_weight, learns=False),
-        "own_class": lambda ownership: made.OwnClass(ownership, how.own_weight),
+        "linear": lambda ownership: made.Linear(
+            ownership, architecture.own_weight, architecture.other_weight, learns=True
+        ),
+        "frozen": lambda ownership: made.Linear(
+            ownership, architecture.own_weight, architecture.other_weight, learns=False
+        ),
+        "own_class": lambda ownership: made.OwnClass(ownership, architecture.own_weight),
     }
     return classwise_parts(
         channels,
-        how.prototypes_per_class,
+        architecture.prototypes_per_class,
         num_classes,
-        lambda count: made.build_add_on(count, how.dim, how.add_on, how.cells, how.channel_dropout),
+        lambda count: made.build_add_on(
+            count, architecture.dim, architecture.add_on, architecture.cells, architecture.channel_dropout
+        ),
         comparison,
-        heads[how.head],
+        heads[architecture.head],
     )
 
 
-def stages(how: PixPNetConfig) -> "tuple[Stage, ...]":
+def stages(config: PixPNetConfig) -> "tuple[Stage, ...]":
     """The usual ones, with the paper's loss."""
     from pixpnet.parts.losses import LossTerm, cluster, off_class_l1, separation
     from pixpnet.training.steps import leave_one_out_step, plain_step
@@ -212,23 +222,25 @@ def stages(how: PixPNetConfig) -> "tuple[Stage, ...]":
 
     terms = [
         CROSS_ENTROPY,
-        LossTerm("cluster", how.losses.cluster_weight, cluster),
-        LossTerm("separation", how.losses.separation_weight, separation),
+        LossTerm("cluster", config.losses.cluster_weight, cluster),
+        LossTerm("separation", config.losses.separation_weight, separation),
     ]
-    if how.losses.off_class_l1 and how.architecture.head in ("linear", "frozen"):
-        terms.append(LossTerm("off_class_l1", how.losses.off_class_l1, off_class_l1))
-    step = leave_one_out_step if how.losses.leave_one_out else plain_step
-    return usual_stages(how.optimization, how.replacement, terms, how.architecture.head in _LEARNING_HEADS, step)
+    if config.losses.off_class_l1 and config.architecture.head in ("linear", "frozen"):
+        terms.append(LossTerm("off_class_l1", config.losses.off_class_l1, off_class_l1))
+    step = leave_one_out_step if config.losses.leave_one_out else plain_step
+    return usual_stages(
+        config.optimization, config.replacement, terms, config.architecture.head in _LEARNING_HEADS, step
+    )
 
 
-def groups(model: "PixPNet", how: PixPNetConfig, extras: "Mapping[str, nn.Module]") -> "Mapping[str, Group]":
+def groups(model: "PixPNet", config: PixPNetConfig, extras: "Mapping[str, nn.Module]") -> "Mapping[str, Group]":
     """The usual ones."""
     from pixpnet.training.groups import usual_groups
 
-    return usual_groups(model, how.optimization, extras)
+    return usual_groups(model, config.optimization, extras)
 
 
-def extras(model: "PixPNet", how: PixPNetConfig) -> "Mapping[str, nn.Module]":
+def extras(model: "PixPNet", config: PixPNetConfig) -> "Mapping[str, nn.Module]":
     """The classifier of the pretraining; always, because checkpoints of earlier versions hold it in every run."""
     from pixpnet.training.steps import POOLED, pooled_classifier
 

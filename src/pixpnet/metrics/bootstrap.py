@@ -43,7 +43,7 @@ def class_clusters(labels: Sequence[int]) -> list[int]:
     >>> class_clusters([0, 0, -1, 1, -1])
     [0, 0, -3, 1, -5]
     """
-    return [label if label >= 0 else -1 - place for place, label in enumerate(labels)]
+    return [label if label >= 0 else -1 - index for index, label in enumerate(labels)]
 
 
 def defined_mean(values: Sequence[float | None], clusters: Sequence[Hashable], seed: int) -> DefinedMean:
@@ -90,9 +90,9 @@ def bootstrap_mean(
     numbers = np.asarray(values, dtype=np.float64)
     if not np.isfinite(numbers).all():
         raise ValueError("a value is not finite: leave undefined values out, and say how many there were")
-    places = {cluster: place for place, cluster in enumerate(dict.fromkeys(clusters))}
-    place = np.array([places[cluster] for cluster in clusters])
-    sums, counts = np.bincount(place, weights=numbers), np.bincount(place)
+    places = {cluster: cluster_index for cluster_index, cluster in enumerate(dict.fromkeys(clusters))}
+    cluster_index = np.array([places[cluster] for cluster in clusters])
+    sums, counts = np.bincount(cluster_index, weights=numbers), np.bincount(cluster_index)
     low = high = None
     if len(places) > 1:
         drawn = np.random.default_rng(seed).integers(len(places), size=(draws, len(places)))

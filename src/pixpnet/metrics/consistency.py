@@ -102,10 +102,10 @@ class Consistency(Metric):
             keypoints: of the sample, in the `pixel` frame.
             visible: which of them count.
         """
-        found = part_hits(regions, keypoints, visible, self.point_parts)
+        hits = part_hits(regions, keypoints, visible, self.point_parts)
         chosen = torch.as_tensor(prototypes, dtype=torch.long, device=self.hits.device)
-        self.hits.index_add_(0, chosen, found.hit.to(self.hits))
-        self.seen.index_add_(0, chosen, found.visible.to(self.seen).expand(len(chosen), -1))
+        self.hits.index_add_(0, chosen, hits.hit.to(self.hits))
+        self.seen.index_add_(0, chosen, hits.visible.to(self.seen).expand(len(chosen), -1))
 
     def compute(self) -> ConsistencyScore:
         """The scores of everything so far, by all processes."""
@@ -146,4 +146,4 @@ def consistency(best: Sequence[BestPart | None], threshold: float = THRESHOLD) -
 def _best(hits: list[int], seen: list[int]) -> BestPart | None:
     # Python's division rounds correctly, so that 4 of 5 images reach a threshold of 0.8; in float32 they might not.
     known = [BestPart(part, hits[part] / images, images) for part, images in enumerate(seen) if images]
-    return max(known, key=lambda found: found.frequency, default=None)
+    return max(known, key=lambda candidate: candidate.frequency, default=None)

@@ -239,9 +239,9 @@ def scores_by_region(
         # Two generators: what is drawn for the noisy image must not happen to be what was drawn for the other.
         clean_regions, noisy_regions = (
             _regions(
-                scene(model, pixels, prototypes, generator_for(seed, what, sample.id)), mapping, regions, window_side
+                scene(model, pixels, prototypes, generator_for(seed, kind, sample.id)), mapping, regions, window_side
             )
-            for pixels, what in ((image, "regions"), (noisy, "noisy regions"))
+            for pixels, kind in ((image, "regions"), (noisy, "noisy regions"))
         )
         for (consistency, stability), clean, moved in zip(counters, clean_regions, noisy_regions, strict=True):
             consistency.update(prototypes, clean, sample.keypoints, sample.visible)
@@ -267,7 +267,7 @@ def scores_by_region(
 
 
 def _scores(
-    each: tuple[PrototypeParts, ...],
+    prototypes: tuple[PrototypeParts, ...],
     class_images: tuple[int, ...],
     *,
     mapping: str,
@@ -278,14 +278,18 @@ def _scores(
     clip: bool,
     seed: int,
 ) -> PartScores:
-    classes = class_clusters([parts.label for parts in each])
+    classes = class_clusters([parts.label for parts in prototypes])
     return PartScores(
-        consistency=defined_mean([_reaches(parts.frequency, threshold) for parts in each], classes, seed).estimate,
-        soft_consistency=defined_mean([parts.frequency for parts in each], classes, seed).estimate,
-        stability=defined_mean([parts.stability for parts in each], classes, seed).estimate,
-        soft_stability=defined_mean([parts.soft_stability for parts in each], classes, seed).estimate,
-        undefined=sum(parts.part is None and (not parts.classes or _looked_at(parts, class_images)) for parts in each),
-        prototypes=each,
+        consistency=defined_mean(
+            [_reaches(parts.frequency, threshold) for parts in prototypes], classes, seed
+        ).estimate,
+        soft_consistency=defined_mean([parts.frequency for parts in prototypes], classes, seed).estimate,
+        stability=defined_mean([parts.stability for parts in prototypes], classes, seed).estimate,
+        soft_stability=defined_mean([parts.soft_stability for parts in prototypes], classes, seed).estimate,
+        undefined=sum(
+            parts.part is None and (not parts.classes or _looked_at(parts, class_images)) for parts in prototypes
+        ),
+        prototypes=prototypes,
         class_images=class_images,
         mapping=mapping,
         region=region,
@@ -304,7 +308,7 @@ def _regions(
     fields = given.regions
     painted = mapping not in _CLAIM_THE_FIELD and any(kind != "field" for kind in kinds)
     claimed = MAPPINGS[mapping](given).regions if painted else fields
-    windows = tuple(window(found, given.size, window_side) for found in claimed)
+    windows = tuple(window(region, given.size, window_side) for region in claimed)
     by_kind: dict[RegionKind, tuple[Region, ...]] = {"window": windows, "field": fields, "claimed": claimed}
     return tuple(by_kind[kind] for kind in kinds)
 
@@ -313,7 +317,7 @@ def _looked_at(parts: PrototypeParts, class_images: Sequence[int]) -> bool:
     return any(class_images[label] for label in parts.classes)
 
 
-def _each(model: PixPNet, found: ConsistencyScore, kept: StabilityScore) -> tuple[PrototypeParts, ...]:
+def _each(model: PixPNet, consistency: ConsistencyScore, stability: StabilityScore) -> tuple[PrototypeParts, ...]:
     labels, owners = model.labels.tolist(), owners_of(model)
     return tuple(
         PrototypeParts(
@@ -326,7 +330,7 @@ def _each(model: PixPNet, found: ConsistencyScore, kept: StabilityScore) -> tupl
             images=0 if agreement is None else agreement.images,
             owners=owners[number],
         )
-        for number, (label, best, agreement) in enumerate(zip(labels, found.best, kept.each, strict=True))
+        for number, (label, best, agreement) in enumerate(zip(labels, consistency.best, stability.each, strict=True))
     )
 
 

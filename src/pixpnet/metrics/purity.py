@@ -162,7 +162,7 @@ def prototype_purity(
                 regions[image.size] = CellRegions(model, image.size)
             around, exact = (regions[image.size].region(cell, of) for of in (side, None))
             places = torch.rand(2, 2, generator=generator_for(seed, "purity", prototype, image.id))
-            controls = [moved(boxes, place, image.size) for boxes, place in zip((around, exact), places, strict=True)]
+            controls = [moved(boxes, offset, image.size) for boxes, offset in zip((around, exact), places, strict=True)]
             counts.add(row, (around, exact, *controls), image, point_parts)
     classes = class_clusters(model.labels.cpu()[connected].tolist())
     box, field, random_box, random_field = (

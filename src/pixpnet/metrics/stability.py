@@ -116,20 +116,20 @@ class Stability(Metric):
         )
 
 
-def stability(each: Sequence[Agreement | None]) -> StabilityScore:
+def stability(agreements: Sequence[Agreement | None]) -> StabilityScore:
     """Means over the prototypes that are defined.
 
     >>> score = stability([Agreement(1.0, 1.0, 2), Agreement(0.0, 0.5, 8), None])
     >>> score.share, score.soft, score.undefined
     (0.5, 0.75, 1)
     """
-    defined = [agreement for agreement in each if agreement is not None]
+    defined = [agreement for agreement in agreements if agreement is not None]
     count = len(defined)
     return StabilityScore(
         share=sum(agreement.same for agreement in defined) / count if count else None,
         soft=sum(agreement.parts for agreement in defined) / count if count else None,
-        undefined=len(each) - count,
-        each=tuple(each),
+        undefined=len(agreements) - count,
+        each=tuple(agreements),
     )
 
 

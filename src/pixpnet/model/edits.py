@@ -199,8 +199,8 @@ class PointwiseConv2d(nn.Conv2d):
         return super().forward(inputs)
 
 
-def _pointwise(place: Place) -> None:
-    modules = dict(place.module.named_modules(prefix=place.path))
+def _pointwise(target: Place) -> None:
+    modules = dict(target.module.named_modules(prefix=target.path))
     convolutions = {
         path: module
         for path, module in modules.items()
@@ -208,40 +208,41 @@ def _pointwise(place: Place) -> None:
     }
     if not convolutions:
         has = "is" if len(modules) == 1 else "has"
-        raise place.refusal(
-            f"{place.path} ({_kind_of(place.module)}) {has} no two-dimensional convolution larger than 1 x 1"
+        raise target.refusal(
+            f"{target.path} ({_kind_of(target.module)}) {has} no two-dimensional convolution larger than 1 x 1"
         )
     for path, convolution in convolutions.items():
         if not is_plain_convolution(convolution):
-            raise place.refusal(
+            raise target.refusal(
                 f"{path} ({_kind_of(convolution)}) has a window without a centre, or code of its own; only a plain "
                 "convolution over an odd number of rows and columns can be made 1 x 1"
             )
-        _put(place.network, convolution, PointwiseConv2d(convolution))
+        _put(target.network, convolution, PointwiseConv2d(convolution))
 
 
-def _unstride(place: Place) -> None:
-    strided = [module for module in place.module.modules() if is_strided(module)]
+def _unstride(target: Place) -> None:
+    strided = [module for module in target.module.modules() if is_strided(module)]
     if not strided:
-        raise place.refusal(
-            f"{place.path} ({_kind_of(place.module)}) has no convolution, maximum or average pool with a stride above 1"
+        raise target.refusal(
+            f"{target.path} ({_kind_of(target.module)}) has no convolution, maximum or average pool with a stride "
+            "above 1"
         )
     for module in strided:
         assert isinstance(module, nn.Conv2d | nn.MaxPool2d | nn.AvgPool2d)
         module.stride = (1, 1)
 
 
-def _drop(place: Place) -> None:
-    module = place.module
+def _drop(target: Place) -> None:
+    module = target.module
     if isinstance(module, nn.Identity):
-        raise place.refusal(f"{place.path} is the identity already")  # so a list is no longer than the network
-    path = next(path for path, other in place.network.named_modules() if other is module)
-    if path not in place.keepers():
-        raise place.refusal(
-            f"{place.path} ({_kind_of(module)}) does not make of one tensor another of the same shape, so nothing can "
+        raise target.refusal(f"{target.path} is the identity already")  # so a list is no longer than the network
+    path = next(path for path, other in target.network.named_modules() if other is module)
+    if path not in target.keepers():
+        raise target.refusal(
+            f"{target.path} ({_kind_of(module)}) does not make of one tensor another of the same shape, so nothing can "
             "stand in its place; drop a later block of its stage"
         )
-    _put(place.network, module, nn.Identity())
+    _put(target.network, module, nn.Identity())
 
 
 # A new kind is a function that changes a copy of the network or refuses, and a line here.

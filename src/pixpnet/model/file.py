@@ -280,14 +280,14 @@ def _refuse_more_than_the_file_holds(card: Card, shapes: Mapping[str, tuple[int,
                 expected[f"add_on{ending}.{name}"] = tuple(tensor.shape)
     for name, shape in expected.items():
         if shapes.get(name) != shape:
-            found = f"has the shape {shapes[name]}" if name in shapes else "is missing"
+            fault = f"has the shape {shapes[name]}" if name in shapes else "is missing"
             raise ModelFileError(
-                f"the tensors in {file} do not fit its card: {name} {found}, by the card it is {shape}"
+                f"the tensors in {file} do not fit its card: {name} {fault}, by the card it is {shape}"
             )
 
 
 def _check_origins(card: Card, file: Path) -> None:
-    if card.origins is not None and [each.prototype for each in card.origins] != list(range(len(card.origins))):
+    if card.origins is not None and [origin.prototype for origin in card.origins] != list(range(len(card.origins))):
         raise ModelFileError(f"the card in {file} is damaged: its origins are not those of its prototypes")
 
 

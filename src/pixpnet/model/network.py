@@ -175,14 +175,14 @@ class PixPNet(nn.Module):
     @property
     def grids(self) -> tuple[Grid, ...]:
         """What prototypes look at, in the order of their numbers."""
-        found: list[Grid] = []
+        result: list[Grid] = []
         first = 0
         for number, (cut, branch) in enumerate(zip(self._cuts, self._branches, strict=True)):
             add_on, comparison = (self._modules[_named(part, number)] for part in ("add_on", "prototype_layer"))
             assert add_on is not None and isinstance(comparison, Comparison)
-            found.append(Grid(number, add_on, comparison, first, cut, branch))
+            result.append(Grid(number, add_on, comparison, first, cut, branch))
             first += len(comparison.prototypes)
-        return tuple(found)
+        return tuple(result)
 
     def grid_of(self, prototype: int) -> Grid:
         """The grid that a prototype looks at."""
@@ -271,10 +271,10 @@ class PixPNet(nn.Module):
 
     def field_at(self, size: tuple[int, int]) -> Field:
         """Like `field`, for images of another height and width."""
-        found = self.fields_at(size)
-        if len(found) > 1:
-            raise ValueError(f"there are {len(found)} grids, each with its own field: ask .fields")
-        return found[0]
+        fields = self.fields_at(size)
+        if len(fields) > 1:
+            raise ValueError(f"there are {len(fields)} grids, each with its own field: ask .fields")
+        return fields[0]
 
     @property
     def fields(self) -> tuple[Field, ...]:

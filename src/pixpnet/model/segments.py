@@ -162,10 +162,10 @@ def _checked(segments: Sequence[Segment], network: nn.Module, run: ForwardPass, 
 
 
 def _same(values: Any, expected: Any, exactly: bool) -> bool:
-    found, wanted = tree_leaves(values), tree_leaves(expected)
-    if len(found) != len(wanted):
+    leaves, wanted = tree_leaves(values), tree_leaves(expected)
+    if len(leaves) != len(wanted):
         return False
-    for one, other in zip(found, wanted, strict=True):
+    for one, other in zip(leaves, wanted, strict=True):
         if not (isinstance(one, Tensor) and isinstance(other, Tensor)):
             continue
         if one.shape != other.shape:

@@ -101,8 +101,8 @@ class _Imported(NamedTuple):
 
 
 def _unpickled(source: str, names: dict[str, Any]) -> Truncated:
-    found = {k: importlib.import_module(v.name) if isinstance(v, _Imported) else v for k, v in names.items()}
-    return Truncated(source, found)
+    namespace = {k: importlib.import_module(v.name) if isinstance(v, _Imported) else v for k, v in names.items()}
+    return Truncated(source, namespace)
 
 
 def truncate(network: nn.Module, start: LayerCall | None, stop: LayerCall | None) -> Truncated:
@@ -117,14 +117,14 @@ def truncate(network: nn.Module, start: LayerCall | None, stop: LayerCall | None
         Untraceable: if the code in between is not the same sequence of steps for all images, in both modes.
         Inseparable: if more than the output of `start` is needed behind it.
     """
-    found: list[tuple[str, dict[str, Any]]] = []
+    segments: list[tuple[str, dict[str, Any]]] = []
     for training in (False, True):
         for enabled in (False, True):
             code = _traced(network, start, stop, training, enabled).python_code("self")
-            found.append((_plain(code.src), code.globals))
-    if any(other != found[0] for other in found[1:]):
+            segments.append((_plain(code.src), code.globals))
+    if any(other != segments[0] for other in segments[1:]):
         raise Untraceable("its code reads differently in training and in eval mode")
-    return Truncated(*found[0])
+    return Truncated(*segments[0])
 
 
 def _plain(source: str) -> str:

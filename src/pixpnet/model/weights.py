@@ -38,13 +38,13 @@ def read_state(path: Path) -> dict[str, Tensor]:
         # Any protocol is read safely or refused; which one a file has is nothing to tell a person about.
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Detected pickle protocol", UserWarning)
-            found = torch.load(path, map_location="cpu", weights_only=True)
+            state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # what a damaged pickle raises is anything from IndexError to AssertionError
         raise WeightsError(
             f"{path} cannot be read as plain tensors, and nothing else is read, since a pickle can run any code: "
             f"save a state dict, torch.save(model.state_dict(), path) ({first_line(error)})"
         ) from error
-    return _tensors_in(found, path)
+    return _tensors_in(state, path)
 
 
 def load_weights(network: nn.Module, path: Path) -> None:
@@ -63,8 +63,8 @@ def load_weights(network: nn.Module, path: Path) -> None:
     ]
     if missing or shapes:
         raise WeightsError(_mismatch(path, missing, shapes, state, wanted))
-    found = {name: state[name] for name in wanted if name in state}
-    network.load_state_dict(found, strict=False)
+    fitting = {name: state[name] for name in wanted if name in state}
+    network.load_state_dict(fitting, strict=False)
 
 
 def on_their_own(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -72,13 +72,13 @@ def on_their_own(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in state.items()}
 
 
-def _tensors_in(found: object, path: Path) -> dict[str, Tensor]:
-    if isinstance(found, Mapping):
-        inner = next((found[name] for name in _WRAPPINGS if isinstance(found.get(name), Mapping)), found)
+def _tensors_in(state: object, path: Path) -> dict[str, Tensor]:
+    if isinstance(state, Mapping):
+        inner = next((state[name] for name in _WRAPPINGS if isinstance(state.get(name), Mapping)), state)
         tensors = {name: value for name, value in inner.items() if isinstance(name, str) and isinstance(value, Tensor)}
         if tensors:
             return tensors
-    raise WeightsError(f"{path} holds no state dict, but a {type(found).__name__} without named tensors")
+    raise WeightsError(f"{path} holds no state dict, but a {type(state).__name__} without named tensors")
 
 
 def _mismatch(

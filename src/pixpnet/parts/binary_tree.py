@@ -92,12 +92,12 @@ class BinaryTree:
         paths: list[tuple[Turn, ...]] = [()] * self.num_leaves
         waiting: list[tuple[int, tuple[Turn, ...]]] = [(0, ())]
         while waiting:
-            place, turns = waiting.pop()
-            if place < 0:
-                paths[~place] = turns
+            node, turns = waiting.pop()
+            if node < 0:
+                paths[~node] = turns
                 continue
-            left, right = self.children[place]
-            waiting += [(left, (*turns, Turn(place, False))), (right, (*turns, Turn(place, True)))]
+            left, right = self.children[node]
+            waiting += [(left, (*turns, Turn(node, False))), (right, (*turns, Turn(node, True)))]
         return tuple(paths)
 
     def path_to(self, leaf: int) -> tuple[Turn, ...]:
@@ -124,25 +124,25 @@ class BinaryTree:
             groups[heights[node] - 1].append(node)
         return tuple(map(tuple, groups))
 
-    def below(self, place: int) -> Iterator[int]:
+    def below(self, node: int) -> Iterator[int]:
         """A node or leaf, and everything that follows it."""
-        waiting = [place]
+        waiting = [node]
         while waiting:
-            place = waiting.pop()
-            yield place
-            if place >= 0:
-                waiting += reversed(self.children[place])
+            node = waiting.pop()
+            yield node
+            if node >= 0:
+                waiting += reversed(self.children[node])
 
-    def leaves_below(self, place: int) -> tuple[int, ...]:
+    def leaves_below(self, node: int) -> tuple[int, ...]:
         """The leaves that follow a node (or the leaf itself), from left to right."""
-        return tuple(~below for below in self.below(place) if below < 0)
+        return tuple(~below for below in self.below(node) if below < 0)
 
-    def greedy_leaf(self, found: Sequence[float]) -> int:
+    def greedy_leaf(self, probabilities: Sequence[float]) -> int:
         """The leaf that is reached by turning right wherever a prototype is found with a probability above one half."""
-        place = 0
-        while place >= 0:
-            place = self.children[place][found[place] > _HALF]
-        return ~place
+        node = 0
+        while node >= 0:
+            node = self.children[node][probabilities[node] > _HALF]
+        return ~node
 
     def log_weights(self, log_found: Sequence[float]) -> list[float]:
         """The log of the probability to reach each leaf, from the logs of those to find each prototype."""
@@ -169,12 +169,12 @@ class BinaryTree:
         """
         # What is left of every place, the deepest first (children come after their parents in `below`).
         left_of: dict[int, int | None] = {}
-        for place in reversed(list(self.below(0))):
-            if place < 0:
-                left_of[place] = None if gone[~place] else place
+        for position in reversed(list(self.below(0))):
+            if position < 0:
+                left_of[position] = None if gone[~position] else position
                 continue
-            left, right = (left_of[child] for child in self.children[place])
-            left_of[place] = place if left is not None and right is not None else right if left is None else left
+            left, right = (left_of[child] for child in self.children[position])
+            left_of[position] = position if left is not None and right is not None else right if left is None else left
         root = left_of[0]
         if root is None or root < 0:
             return Pruned(self, tuple(range(self.num_nodes)), tuple(range(self.num_leaves)))
@@ -189,12 +189,12 @@ class BinaryTree:
         leaves: list[int] = []
         waiting = [root]
         while waiting:
-            place = waiting.pop()
-            if place < 0:
-                leaves.append(~place)
+            position = waiting.pop()
+            if position < 0:
+                leaves.append(~position)
             else:
-                nodes.append(place)
-                waiting += reversed(children(place))
+                nodes.append(position)
+                waiting += reversed(children(position))
         nodes, leaves = sorted(nodes), sorted(leaves)
         number = {old: new for new, old in enumerate(nodes)} | {~old: ~new for new, old in enumerate(leaves)}
         tree = BinaryTree(tuple((number[left], number[right]) for left, right in map(children, nodes)))

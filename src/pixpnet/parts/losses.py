@@ -189,10 +189,10 @@ def leave_one_out(step: Step, from_it: Bool[Tensor, "batch protos"]) -> Step:
             )
         )
         first = last
-    found = replace(
+    reduced = replace(
         matches,
         scores=torch.where(hidden, mean, matches.scores),
         distances=matches.distances.masked_fill(hidden, float("inf")),
         grids=tuple(changed),
     )
-    return replace(step, matches=found, logits=step.parts.decision(found))
+    return replace(step, matches=reduced, logits=step.parts.decision(reduced))

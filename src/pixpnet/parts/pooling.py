@@ -212,21 +212,21 @@ def _distinct_cells(
     blocked = table.new_zeros(len(table), rows * cols)
     for turn in range(protos):
         winner = distances.argmin(dim=1)
-        place = places[groups, winner]
-        chosen[groups, winner] = place
+        cell = places[groups, winner]
+        chosen[groups, winner] = cell
         distances[groups, winner] = _GONE
         if turn == protos - 1:
             break
-        taken[groups, place] = _GONE
-        blocked += near[place]
+        taken[groups, cell] = _GONE
+        blocked += near[cell]
         # Only those that had counted on a cell that is gone must look again.
         group, proto = ((blocked.gather(1, places) > 0) & (distances < _GONE)).nonzero(as_tuple=True)
         rest = table[group, proto]
-        found, at = (rest + blocked[group]).min(dim=-1)
-        crowded = found.isinf().nonzero().flatten()
+        least, at = (rest + blocked[group]).min(dim=-1)
+        crowded = least.isinf().nonzero().flatten()
         if len(crowded):
-            found[crowded], at[crowded] = (rest[crowded] + taken[group[crowded]]).min(dim=-1)
-        distances[group, proto], places[group, proto] = found, at
+            least[crowded], at[crowded] = (rest[crowded] + taken[group[crowded]]).min(dim=-1)
+        distances[group, proto], places[group, proto] = least, at
     return chosen.reshape(batch, classes * protos)
 
 

@@ -104,9 +104,9 @@ class Path:
         if self.inference == "soft":
             weights = torch.tensor(logs, dtype=torch.float64)
             return torch.logsumexp(weights[:, None] + self.log_leaves, dim=0).to(scores.device)
-        found = [math.exp(score) for score in scores.double().tolist()]
+        probabilities = [math.exp(score) for score in scores.double().tolist()]
         most = max(range(self.tree.num_leaves), key=logs.__getitem__)
-        leaf = most if self.inference == "sample_max" else self.tree.greedy_leaf(found)
+        leaf = most if self.inference == "sample_max" else self.tree.greedy_leaf(probabilities)
         return self.log_leaves[leaf].to(scores.device)
 
     def magnitude(self, scores: Float[Tensor, " protos"]) -> Float[Tensor, " labels"]:

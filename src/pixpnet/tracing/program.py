@@ -99,12 +99,12 @@ class Program:
 
 def needed(image: Traced, result: Traced, steps: list[Step]) -> Program:
     """The program of the steps that the result depends on; a cut at several layers runs others as well."""
-    wanted, kept = {result}, []
+    wanted, used = {result}, []
     for step in reversed(steps):
         if wanted.intersection(step.outputs):
             wanted.update(step.inputs)
-            kept.append(step)
-    return Program(image, result, tuple(reversed(kept)))
+            used.append(step)
+    return Program(image, result, tuple(reversed(used)))
 
 
 def tensors_in(result: Any) -> list[Tensor]:

@@ -81,8 +81,8 @@ def record(network: Callable[[Tensor], Tensor], images: Tensor, owner: nn.Module
         if key not in known or not known[key].does_the_same_as(program):
             _check(network, program, images)
             known[key] = program
-    kept = {image, *(traced for step in program.steps for traced in (*step.inputs, *step.outputs))}
-    return Recording(program, {traced: value for traced, value in recorder.values.items() if traced in kept})
+    named = {image, *(traced for step in program.steps for traced in (*step.inputs, *step.outputs))}
+    return Recording(program, {traced: value for traced, value in recorder.values.items() if traced in named})
 
 
 _checked: WeakKeyDictionary[nn.Module, dict[Any, Program]] = WeakKeyDictionary()
@@ -91,10 +91,10 @@ _checked: WeakKeyDictionary[nn.Module, dict[Any, Program]] = WeakKeyDictionary()
 def _check(network: Callable[[Tensor], Tensor], program: Program, images: Tensor) -> None:
     other = torch.randn(images.shape, generator=torch.Generator().manual_seed(0)).to(images)
     expected = network(other.clone())
-    found = program.replay(other)
-    if found.shape == expected.shape:
+    replayed = program.replay(other)
+    if replayed.shape == expected.shape:
         largest = float(expected.abs().nan_to_num().max()) if expected.numel() else 0.0
-        if torch.allclose(found, expected, rtol=0, atol=_TOLERANCE * largest, equal_nan=True):
+        if torch.allclose(replayed, expected, rtol=0, atol=_TOLERANCE * largest, equal_nan=True):
             return
     raise RecordingError(
         "the recorded operations do not give what the network gives for another image: its code looks at values, which "
@@ -115,10 +115,10 @@ class _Recorder(TorchDispatchMode):
 
     def follow(self, tensor: Tensor) -> Traced:
         """Takes note of what is in a place from now on."""
-        place = _place(tensor)
+        location = _place(tensor)
         traced = Traced(tensor.shape, tensor.dtype)
-        self._traced[place] = traced
-        self._places.setdefault(place[0], set()).add(place)
+        self._traced[location] = traced
+        self._places.setdefault(location[0], set()).add(location)
         self.values[traced] = tensor.detach()
         return traced
 

@@ -16,11 +16,11 @@ NOTHING_TO_LOG: Mapping[str, float] = {}
 class Replace:
     """Prototypes become training patches."""
 
-    how: Replacement
+    settings: Replacement
 
     def __call__(self, learner: Learner) -> Mapping[str, float]:
         """See `Action`."""
-        return learner.replace_prototypes(self.how)
+        return learner.replace_prototypes(self.settings)
 
 
 def keep_in_shape(learner: Learner) -> Mapping[str, float]:

@@ -70,7 +70,7 @@ def answers_text(lines: Sequence[AnswerLine]) -> str:
     # The csv module does not quote a lone carriage return, and reads it as the end of a row.
     odd = any("\r" in name for line in lines for name in (line.file, line.truth, *line.best))
     writer = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL if odd else csv.QUOTE_MINIMAL)
-    writer.writerow((*_COLUMNS, *(f"{what} {number + 1}" for number in range(most) for what in ("best", "logit"))))
+    writer.writerow((*_COLUMNS, *(f"{column} {number + 1}" for number in range(most) for column in ("best", "logit"))))
     for line in lines:
         pairs = zip(line.best, line.scores, strict=True)
         writer.writerow((line.split, line.file, line.truth, *(c for n, s in pairs for c in (n, f"{s:.9g}"))))
@@ -101,7 +101,7 @@ def confusion_of(lines: Sequence[AnswerLine], names: Sequence[str]) -> list[list
     Raises:
         ValueError: if a line names a class that there is not.
     """
-    places = {name: place for place, name in enumerate(names)}
+    places = {name: index for index, name in enumerate(names)}
     counts = [[0] * len(names) for _ in names]
     for line in lines:
         if line.truth not in places or line.answer not in places:

@@ -151,7 +151,8 @@ class Features:
                     self._make_room(size * len(mine))
                 if count == len(mine) or len(waiting) >= min(_FILE_VIEWS, max(1, _FILE_BYTES // size)):
                     kind.add(
-                        [_key(each) for each, _, _ in waiting], *map(_stacked, list(zip(*waiting, strict=True))[1:])
+                        [_key(waiting_view) for waiting_view, _, _ in waiting],
+                        *map(_stacked, list(zip(*waiting, strict=True))[1:]),
                     )
                     waiting = []
                 done += 1
@@ -161,12 +162,12 @@ class Features:
 
     def batch(self, views: Sequence[ViewOf]) -> FeatureBatch:
         """Features of views that were computed, as one batch."""
-        found = [self._set_of(view).read(_key(view)) for view in views]
+        stored = [self._set_of(view).read(_key(view)) for view in views]
         return FeatureBatch(
-            torch.stack([features for features, _ in found]),
+            torch.stack([features for features, _ in stored]),
             torch.tensor([view.entry.label for view in views]),
             tuple(view.entry.id for view in views),
-            torch.stack([to_source for _, to_source in found]),
+            torch.stack([to_source for _, to_source in stored]),
         )
 
     def refresh(self) -> None:
@@ -195,8 +196,8 @@ class Features:
             known = next((view for view in views if self._set_of(view) is kind and kind.holds(_key(view))), None)
             if known is None or kind.checked:
                 continue
-            expected, found = self._stem(self._sample(known), device), kind.read(_key(known))[0]
-            if found.shape != expected.shape or not torch.allclose(found, expected, rtol=1e-3, atol=1e-3):
+            expected, stored = self._stem(self._sample(known), device), kind.read(_key(known))[0]
+            if stored.shape != expected.shape or not torch.allclose(stored, expected, rtol=1e-3, atol=1e-3):
                 raise FeaturesError(
                     f"the features in {kind.folder} are not those of this network (its code, or a library under it, "
                     "has changed): delete that folder, and they are computed again"
@@ -211,10 +212,10 @@ class Features:
             {folder: _size(folder) for folder in self._root.iterdir() if folder.is_dir()} if self._root.is_dir() else {}
         )
         used = sum(sizes.values())
-        kept = sum(size for folder, size in sizes.items() if folder in own)
-        if kept + needed > budget:
+        own_bytes = sum(size for folder, size in sizes.items() if folder in own)
+        if own_bytes + needed > budget:
             raise FeaturesError(
-                f"the features of these views take {_gigabytes(kept + needed)}, and the cache may hold "
+                f"the features of these views take {_gigabytes(own_bytes + needed)}, and the cache may hold "
                 f"{_gigabytes(budget)}: take fewer views (--views) or fewer cells (--window-stride), or "
                 f"allow more (set {_BUDGET}, in gigabytes)"
             )

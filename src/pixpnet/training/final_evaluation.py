@@ -70,8 +70,8 @@ def evaluate_both(
                 progress(done, total)
     truth = torch.cat(labels)
     after, earlier = (torch.cat(held) for held in logits)
-    kept, replaced = readings
-    return Evaluated(_judgement(after, truth, kept), _judgement(earlier, truth, replaced), after)
+    kept_counts, replaced = readings
+    return Evaluated(_judgement(after, truth, kept_counts), _judgement(earlier, truth, replaced), after)
 
 
 def _judgement(logits: Float[Tensor, "images classes"], labels: Tensor, readings: ReadingCounts) -> Judgement:
@@ -79,5 +79,5 @@ def _judgement(logits: Float[Tensor, "images classes"], labels: Tensor, readings
     pairs = classes * labels + logits.argmax(dim=1)
     confusion = pairs.bincount(minlength=classes * classes).view(classes, classes).tolist()
     loss = float(F.cross_entropy(logits, labels))
-    found = judgement(confusion, inf if isnan(loss) else loss)
-    return replace(found, readings=readings.compute(found.images))
+    evaluation = judgement(confusion, inf if isnan(loss) else loss)
+    return replace(evaluation, readings=readings.compute(evaluation.images))

@@ -73,8 +73,8 @@ def finish(fitting: Fitting, config: RunConfig, data: DataSet, device: torch.dev
         freeze(model.backbone, config, model.preprocessing.size)
         fitting.member.ready(model, config.settings)
         features.compute([ViewOf(entry) for entry in entries], device, telling)
-        kept = plain_feature_loader(features, entries, material.loading.batch_size)
-        return evaluate_both(model.to(device), before.to(device), kept, device, telling, model.behind_stem)
+        loader = plain_feature_loader(features, entries, material.loading.batch_size)
+        return evaluate_both(model.to(device), before.to(device), loader, device, telling, model.behind_stem)
 
     opening = (
         f"final evaluation of the model of epoch {chosen.epoch}" if config.evaluate_on_test and len(data.test) else ""

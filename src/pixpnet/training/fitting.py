@@ -243,10 +243,10 @@ class Fitting(pl.LightningModule):
         if self.trainer.is_global_zero:
             self.watcher.stepped(self.current_epoch, self._seen.loss, self._seen.accuracy)
 
-    def _diverged(self, what: str) -> TrainingDiverged:
+    def _diverged(self, reason: str) -> TrainingDiverged:
         allowed = "--trust-code " if is_user_code(self.model.backbone_name) else ""
         return TrainingDiverged(
-            f"the {what}: begin anew with lower rates or more precision, such as pixpnet train --config "
+            f"the {reason}: begin anew with lower rates or more precision, such as pixpnet train --config "
             f"{self.run.path / 'config.yaml'} {allowed}--lr-add-on 1e-3 --out NEW (going on would end "
             f"the same); what was learnt up to the last epoch is kept in {self.run.path}"
         )
@@ -299,14 +299,14 @@ class Fitting(pl.LightningModule):
             logger.log_metrics(numbers, step=line.epoch)
         self.watcher.epoch_ended(line)
 
-    def replace_prototypes(self, how: Replacement) -> Mapping[str, float]:
+    def replace_prototypes(self, settings: Replacement) -> Mapping[str, float]:
         """See `Learner`."""
         entries = self.material.data.train
         origins = replace_prototypes(
             self.model,
             self._plain_batches(entries),
             entries,
-            how,
+            settings,
             self.device,
             partial(self._busy, "replacement"),
             self._answering.embed,

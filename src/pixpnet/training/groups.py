@@ -24,7 +24,7 @@ class Group:
 
 def group(parameters: Iterable[nn.Parameter], rate: float, weight_decay: float) -> Group:
     """The parameters that learn at all, as a group."""
-    return Group(tuple(each for each in parameters if each.requires_grad), rate, weight_decay)
+    return Group(tuple(parameter for parameter in parameters if parameter.requires_grad), rate, weight_decay)
 
 
 def usual_groups(model: PixPNet, optim: Optimization, extras: Mapping[str, nn.Module]) -> dict[str, Group]:
@@ -32,7 +32,9 @@ def usual_groups(model: PixPNet, optim: Optimization, extras: Mapping[str, nn.Mo
     return {
         "backbone": group(model.backbone.parameters(), optim.lr_backbone, optim.weight_decay),
         "add_on": group(
-            (each for grid in model.grids for each in grid.add_on.parameters()), optim.lr_add_on, optim.weight_decay
+            (parameter for grid in model.grids for parameter in grid.add_on.parameters()),
+            optim.lr_add_on,
+            optim.weight_decay,
         ),
         "prototypes": group((grid.comparison.prototypes for grid in model.grids), optim.lr_prototypes, 0.0),
         "head": group(model.head.parameters(), optim.lr_head, optim.weight_decay),

@@ -104,8 +104,8 @@ def judge(
             if progress is not None:
                 progress(done, total)
     counts = [[int(count) for count in row] for row in confusion.compute().tolist()]
-    found = judgement(counts, float(loss.compute()))
-    return replace(found, readings=counted.compute(found.images))
+    evaluation = judgement(counts, float(loss.compute()))
+    return replace(evaluation, readings=counted.compute(evaluation.images))
 
 
 class ReadingCounts:

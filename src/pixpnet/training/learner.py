@@ -55,5 +55,5 @@ class Learner(Protocol):
     def maps_and_watched(self, images: Tensor) -> WatchedMaps:
         """The same, and the map of the layer that is watched (`Backbone.watch`)."""
 
-    def replace_prototypes(self, how: Replacement) -> Mapping[str, float]:
+    def replace_prototypes(self, settings: Replacement) -> Mapping[str, float]:
         """Prototypes become training patches; says how far they moved."""

@@ -38,8 +38,8 @@ def prepare(config: RunConfig, data: DataSet, run: Run, watcher: Watcher) -> Fit
         RunError: if there are too few images, or what is wanted cannot fit into memory.
     """
     preprocessing = preprocessing_of(config, data)
-    how = config.optimization
-    augmentation = data.augmentation if how.views is None else replace(data.augmentation, factor=how.views)
+    optim = config.optimization
+    augmentation = data.augmentation if optim.views is None else replace(data.augmentation, factor=optim.views)
     if preprocessing.frame != data.preprocessing.frame and preprocessing.frame != "crop":
         augmentation = replace(augmentation, max_zoom=_ZOOM)
     if not data.val:
@@ -67,9 +67,9 @@ def prepare(config: RunConfig, data: DataSet, run: Run, watcher: Watcher) -> Fit
     # One cache for training, validation and replacement (one for each worker, where there are any), and none of the
     # masks, which nobody reads here.
     reader = CachedReader(WithoutMasks(data.reader), _CACHE_BYTES // max(1, config.num_workers))
-    loading = Loading(how.batch_size, config.num_workers, cache_bytes=0)
+    loading = Loading(optim.batch_size, config.num_workers, cache_bytes=0)
     features = None
-    if how.frozen:
+    if optim.frozen:
         features = Features(backbone, preprocessing, augmentation, reader, repr(data.reader))
     material = Material(replace(data, reader=reader), preprocessing, augmentation, loading, features)
     return Fitting(model, member, config.settings, material, run, config.seed, watcher)
@@ -132,7 +132,7 @@ def _refuse_more_than_memory(config: RunConfig, data: DataSet, size: int) -> Non
     with torch.device("meta"):
         # One grid with one channel: what decides are prototypes and the head.
         parts = member.parts(config.settings.architecture, (1,), len(data.class_names))
-    numbers = sum(each.numel() for part in (*parts.comparisons, parts.decision) for each in part.parameters())
+    numbers = sum(parameter.numel() for part in (*parts.comparisons, parts.decision) for parameter in part.parameters())
     views = len(data.train) * (config.optimization.views or data.augmentation.factor)
     batch = min(config.optimization.batch_size, views) * 3 * size * size
     needed = {

@@ -37,7 +37,7 @@ def replace_prototypes(
     model: PixPNet,
     batches: Iterable[Any],
     entries: Sequence[Entry],
-    how: Replacement,
+    settings: Replacement,
     device: torch.device | str = "cpu",
     progress: Progress | None = None,
     embed: Callable[[Tensor], tuple[Tensor, ...]] | None = None,
@@ -50,7 +50,7 @@ def replace_prototypes(
         model: its prototypes and `origins` change, nothing else does.
         batches: un-augmented training images, or what `embed` takes, in any order (`Batch`, `FeatureBatch`).
         entries: all training images, those of the other processes included.
-        how: which patches may not be shared, and how they are chosen.
+        settings: which patches may not be shared, and how they are chosen.
         device: where the model is.
         progress: told how many batches are done.
         embed: from what batches hold to embeddings of each grid; `model.embed` by default.
@@ -58,26 +58,28 @@ def replace_prototypes(
     Raises:
         ValueError: if no image may give some prototype a patch.
     """
-    order = {id_: place for place, id_ in enumerate(sorted(entry.id for entry in entries))}
+    order = {id_: index for index, id_ in enumerate(sorted(entry.id for entry in entries))}
     groups = [_Group(grid, model.ownership, field) for grid, field in zip(model.grids, model.fields, strict=True)]
-    rules = [unique_rules(model, group.sources, group.rivals, group.cells, entries, how.unique) for group in groups]
-    candidates = [_Candidates(group, each) for group, each in zip(groups, rules, strict=True)]
+    rules = [
+        unique_rules(model, group.sources, group.rivals, group.cells, entries, settings.unique) for group in groups
+    ]
+    candidates = [_Candidates(group, rule) for group, rule in zip(groups, rules, strict=True)]
     total = batch_count(batches)
     with evaluating(model):
         for done, batch in enumerate(batches, start=1):
             batch = batch.to(device)
             embeddings = (embed or model.embed)(batch.images)
             places = torch.tensor([order[id_] for id_ in batch.ids])
-            for found, cells in zip(candidates, embeddings, strict=True):
-                found.add(cells.float(), batch.labels.cpu(), places, batch.to_source)
+            for grid_candidates, cells in zip(candidates, embeddings, strict=True):
+                grid_candidates.add(cells.float(), batch.labels.cpu(), places, batch.to_source)
             if progress is not None:
                 progress(done, total)
     label_of = {entry.id: entry.label for entry in entries}
     origins = []
-    for found, each in zip(candidates, rules, strict=True):
-        patches = found.gather(device)
-        chosen = choose(patches, found.group.rivals, each, how)
-        origins += _put_in_place(found.group, patches, chosen, sorted(order), label_of, each)
+    for grid_candidates, rule in zip(candidates, rules, strict=True):
+        patches = grid_candidates.gather(device)
+        chosen = choose(patches, grid_candidates.group.rivals, rule, settings)
+        origins += _put_in_place(grid_candidates.group, patches, chosen, sorted(order), label_of, rule)
     model.origins = tuple(origins)
     return model.origins
 
@@ -136,24 +138,24 @@ def unique_rules(
 
 
 def choose(
-    found: "_Patches", rivals: Sequence[Int64[Tensor, " some"]], rules: Sequence[Unique], how: Replacement
+    patches: "_Patches", rivals: Sequence[Int64[Tensor, " some"]], rules: Sequence[Unique], settings: Replacement
 ) -> Int64[Tensor, " protos"]:
     """Which of its candidates, the nearest first, each prototype takes.
 
     Args:
-        found: the candidates of each prototype.
+        patches: the candidates of each prototype.
         rivals: groups of prototypes.
         rules: what no two prototypes of a group may share, for each group.
-        how: the assignment.
+        settings: the assignment.
     """
-    chosen = torch.zeros(len(found.images), dtype=torch.int64)
+    chosen = torch.zeros(len(patches.images), dtype=torch.int64)
     for own, rule in zip(rivals, rules, strict=True):
         if rule == "none":
             continue
-        images, cells = found.images[own], found.cells[own]
+        images, cells = patches.images[own], patches.cells[own]
         items = images if rule == "image" else images * (int(cells.max()) + 1) + cells
-        assign = ASSIGNMENTS[how.assignment]
-        chosen[own] = torch.from_numpy(assign(found.distances[own].numpy(), items.numpy()))
+        assign = ASSIGNMENTS[settings.assignment]
+        chosen[own] = torch.from_numpy(assign(patches.distances[own].numpy(), items.numpy()))
     return chosen
 
 
@@ -186,10 +188,10 @@ def nearest_first(distances: _Numbers, items: Int64[np.ndarray, "protos kept"]) 
     chosen = np.full(len(items), _NOBODY)
     taken: set[int] = set()
     for flat in np.argsort(distances, axis=None, kind="stable"):
-        proto, place = np.unravel_index(flat, distances.shape)
-        if chosen[proto] == _NOBODY and int(items[proto, place]) not in taken:
-            chosen[proto] = place
-            taken.add(int(items[proto, place]))
+        proto, patch = np.unravel_index(flat, distances.shape)
+        if chosen[proto] == _NOBODY and int(items[proto, patch]) not in taken:
+            chosen[proto] = patch
+            taken.add(int(items[proto, patch]))
     return chosen
 
 
@@ -235,7 +237,7 @@ class _Patches:
 
 
 def _together(several: Sequence[_Patches]) -> _Patches:
-    parts = [[getattr(each, part.name) for each in several] for part in fields(_Patches)]
+    parts = [[getattr(patches, part.name) for patches in several] for part in fields(_Patches)]
     return _Patches(*(torch.cat(part, dim=1) for part in parts))
 
 
@@ -297,7 +299,7 @@ class _Candidates:
             some = distances.shape[-1] if self.patch_wise[label] else 1
             at = here.repeat_interleave(some).expand(listed, -1)
             found_cells = cells[here, :listed, :some].transpose(0, 1).flatten(1)
-            found = _Patches(
+            patches = _Patches(
                 distances=distances[here, :listed, :some].transpose(0, 1).flatten(1),
                 images=images[at],
                 cells=found_cells,
@@ -305,7 +307,7 @@ class _Candidates:
                 vectors=self._cut_out(embeddings, at, found_cells),
             )
             rows = self.own[label, :listed]
-            best = _together([self.patches.of(rows), found]).nearest(self.kept)
+            best = _together([self.patches.of(rows), patches]).nearest(self.kept)
             for part in fields(best):
                 getattr(self.patches, part.name)[rows] = getattr(best, part.name)
 
@@ -316,7 +318,7 @@ class _Candidates:
         cols = embeddings.shape[-1] - width + 1
         down = (cells // cols)[..., None, None] + torch.arange(height)[:, None]
         across = (cells % cols)[..., None, None] + torch.arange(width)
-        index = (each.to(embeddings.device) for each in (images[..., None, None], down, across))
+        index = (axis.to(embeddings.device) for axis in (images[..., None, None], down, across))
         return embeddings.permute(0, 2, 3, 1)[tuple(index)].permute(0, 1, 4, 2, 3).cpu()
 
     def gather(self, device: torch.device | str) -> _Patches:
@@ -335,14 +337,14 @@ class _Candidates:
 
 def _put_in_place(
     group: _Group,
-    found: _Patches,
+    patches: _Patches,
     chosen: Int64[Tensor, " protos"],
     ids: Sequence[str],
     label_of: Mapping[str, int],
     rules: Sequence[Unique],
 ) -> list[Origin]:
     protos = torch.arange(len(chosen))
-    taken = found.each(lambda tensor: tensor[protos, chosen][:, None])
+    taken = patches.each(lambda tensor: tensor[protos, chosen][:, None])
     grid, comparison = group.grid, group.grid.comparison
     comparison.prototypes.data.copy_(comparison.as_prototypes(taken.vectors[:, 0]))
     unique: dict[int, Unique] = {

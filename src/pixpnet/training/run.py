@@ -326,14 +326,14 @@ class Run:
             RunError: if the run is not finished or the file is damaged.
         """
         try:
-            found = json.loads((self.path / "metrics.json").read_text(encoding="utf-8"))
+            metrics = json.loads((self.path / "metrics.json").read_text(encoding="utf-8"))
         except FileNotFoundError as error:
             raise RunError(f"{self.path} is not finished: pixpnet train --resume {self.path}") from error
         except (ValueError, RecursionError) as error:
             raise RunError(f"{self.path / 'metrics.json'} is damaged: {error}") from error
-        if not isinstance(found, dict):
+        if not isinstance(metrics, dict):
             raise RunError(f"{self.path / 'metrics.json'} is damaged: it holds no table of figures")
-        return found
+        return metrics
 
     def sweep(self) -> None:
         """Removes what a process that was killed had begun to write."""

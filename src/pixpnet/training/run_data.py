@@ -166,18 +166,18 @@ def _open(config: RunConfig, progress: Progress | None, listed: ImageList | None
 def _without_learnt(data: DataSet, listed: ImageList, run: Run) -> DataSet:
     learnt = listed.learnt
     all_known = f"{data.name}: {run.path} learnt from all of its test images, or was chosen by them: give others"
-    kept = replace(
+    unseen = replace(
         data,
         train=tuple(entry for entry in data.train if entry.digest not in learnt),
         val=tuple(entry for entry in data.val if entry.digest not in learnt),
         test=data.test.without(learnt, all_known),
     )
-    before, after = (len(each.train) + len(each.val) + len(each.test) for each in (data, kept))
+    before, after = (len(splits.train) + len(splits.val) + len(splits.test) for splits in (data, unseen))
     if after < before:
         warnings.warn(
             f"{data.name}: left out {before - after} of {before} images, because {run.path} learnt from the same "
-            f"pictures or was chosen by them ({len(data.test) - len(kept.test)} of them in the test split)",
+            f"pictures or was chosen by them ({len(data.test) - len(unseen.test)} of them in the test split)",
             DataWarning,
             stacklevel=3,
         )
-    return kept
+    return unseen

@@ -185,7 +185,7 @@ def _class_block(explanation: Explanation, explained: ClassExplanation, stock: S
     else:
         alt += f" with the regions of the {len(listed.shown)} terms for {explained.class_name}"
         marks = _marks(explanation, listed.shown, groups, stock)
-    group_of = {place: group for group, places in enumerate(groups) for place in places}
+    group_of = {index: group for group, places in enumerate(groups) for index in places}
     return ClassBlock(
         class_name=explained.class_name,
         logit=number(explained.logit),
@@ -193,8 +193,8 @@ def _class_block(explanation: Explanation, explained: ClassExplanation, stock: S
         path="" if explained.path is None else leaf_text(explained, explained.path),
         image=stock.whole(picture, alt, marks),
         terms=tuple(
-            _term_block(explanation, explained, term, place, group_of[place], stock)
-            for place, term in enumerate(listed.shown)
+            _term_block(explanation, explained, term, index, group_of[index], stock)
+            for index, term in enumerate(listed.shown)
         ),
         shown=number(sum(term.contribution for term in listed.shown)),
         left=listed.left,
@@ -209,14 +209,14 @@ def _class_block(explanation: Explanation, explained: ClassExplanation, stock: S
 def _proof_blocks(terms: Sequence[Term]) -> tuple[ProofBlock, ...]:
     return tuple(
         ProofBlock(
-            place=place,
+            place=index,
             held=term.proof.passed if term.proof.tested else None,
             outside=deviation(term.proof.field.largest_deviation) if term.proof.tested else "nothing outside",
             inside=deviation(term.proof.inside),
             upsampling=deviation(term.proof.upsampling.largest_deviation),
             score=deviation(term.proof.score_outside),
         )
-        for place, term in enumerate(terms, start=1)
+        for index, term in enumerate(terms, start=1)
         if term.proof is not None
     )
 
@@ -231,28 +231,28 @@ def _marks(
         for group, places in enumerate(groups)
         if terms[places[0]].region and explanation.sight_of(terms[places[0]]).everything < 1
     ]
-    words = [" ".join(str(place + 1) for place in places) for _, places in drawn]
+    words = [" ".join(str(index + 1) for index in places) for _, places in drawn]
     regions = [terms[places[0]].region for _, places in drawn]
     hulls = [around for region in regions if (around := hull(region)) is not None]
-    tops = tag_places(hulls, [((len(each) + 0.9) * letter, 1.75 * letter) for each in words], explanation.size)
+    tops = tag_places(hulls, [((len(text) + 0.9) * letter, 1.75 * letter) for text in words], explanation.size)
     return tuple(
         Mark(
             outline=stock.outline(region),
             style=group % len(REGIONS),
             group=group,
-            words=said,
+            words=text,
             x=x,
             y=y,
-            width=(len(said) + 0.9) * letter,
+            width=(len(text) + 0.9) * letter,
             height=1.75 * letter,
             dashed=group >= len(REGIONS),
         )
-        for (group, _), region, said, (x, y) in zip(drawn, regions, words, tops, strict=True)
+        for (group, _), region, text, (x, y) in zip(drawn, regions, words, tops, strict=True)
     )
 
 
 def _term_block(
-    explanation: Explanation, explained: ClassExplanation, term: Term, place: int, group: int, stock: Stock
+    explanation: Explanation, explained: ClassExplanation, term: Term, index: int, group: int, stock: Stock
 ) -> TermBlock:
     everything = explanation.sight_of(term).everything == 1
     image = stock.picture(image_pixels(explanation))
@@ -262,13 +262,13 @@ def _term_block(
     mark = [] if everything or not boxes else [Mark(stock.outline(boxes), style, group)]
     where = "the training image" if term.origin is None else f"the training image {term.origin.image}"
     return TermBlock(
-        place=place + 1,
+        place=index + 1,
         group=group,
         style=style,
-        here=stock.part(image, term.region, f"This part: the region of term {place + 1}"),
+        here=stock.part(image, term.region, f"This part: the region of term {index + 1}"),
         there=stock.part(training, boxes, f"That part: what prototype {term.prototype} saw"),
         source=stock.whole(training, f"Prototype {term.prototype} in {where}", mark),
-        contribution=adds_words(explained, place),
+        contribution=adds_words(explained, index),
         product=f"{number(term.weight)} × {number(term.score)}" if explanation.weighted else "",
         prototype=prototype_words(term, explained),
         also=also_text(term),

@@ -52,11 +52,11 @@ def comparison_figure(explanation: Explanation, field: Heatmaps, upsampling: Hea
     _row(slide, explanation, terms, upsampling, _TOP + 3.0, ORANGE, "Upsampling", guess, [True] * len(terms))
     proven = [term.proof for term in terms[:_MOST] if term.proof is not None]
     if proven:
-        said = (
+        caption = (
             "Below each image: how far the cell's similarity moved at most when every pixel outside was changed, in "
             f"{proven[0].draws} draws."
         )
-        slide.paragraph(_MARGIN, _TOP + 4.7, said, _LABELS - 0.35, SMALLEST, MUTED)
+        slide.paragraph(_MARGIN, _TOP + 4.7, caption, _LABELS - 0.35, SMALLEST, MUTED)
     return slide.figure
 
 
@@ -73,15 +73,15 @@ def _row(
 ) -> None:
     slide.words(_MARGIN, y, title, _LABELS - 0.3, 13, bold=True)
     slide.paragraph(_MARGIN, y + 0.32, about, _LABELS - 0.35, 10, MUTED)
-    for place, term in enumerate(terms[:_MOST]):
-        x = _MARGIN + _LABELS + place * (_SIDE + _GAP)
-        heat = np.asarray(maps.maps[place].cpu(), dtype=np.float64)
+    for index, term in enumerate(terms[:_MOST]):
+        x = _MARGIN + _LABELS + index * (_SIDE + _GAP)
+        heat = np.asarray(maps.maps[index].cpu(), dtype=np.float64)
         shown = slide.picture(image_pixels(explanation), x, y, _SIDE, heat)
-        if outlined[place]:
-            slide.outline(shown, maps.regions[place], color)
+        if outlined[index]:
+            slide.outline(shown, maps.regions[index], color)
         below = y + shown.height + 0.08
         kind = "similarity" if explanation.score_note is None else "score"
-        score = f"{place + 1}. prototype {term.prototype}, {kind} {number(term.score)}"
+        score = f"{index + 1}. prototype {term.prototype}, {kind} {number(term.score)}"
         slide.words(x, below, score, _SIDE, SMALLEST)
         if term.proof is not None:
             trial = term.proof.field if color == BLUE else term.proof.upsampling

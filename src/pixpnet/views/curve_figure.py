@@ -43,18 +43,18 @@ def curve_figure(table: Table) -> Figure:
     slide.words(_MARGIN, 0.84, about, across, 11, MUTED)
     _plot(slide.figure, table)
     _listing(slide, table)
-    said = (
+    caption = (
         "Each pixel of an image is put back into a random one, the most relevant first. Lines are medians "
         "over samples and prototypes of their class, the bands hold 95 of 100 medians of other such samples. AUSC is a "
         "median too, because curves that hardly rise ruin its mean; %2R is a mean, with a 95 % interval."
     )
-    slide.paragraph(_LIST, HEIGHT - 1.75, said, _LIST_WIDTH, 9.5, MUTED)
+    slide.paragraph(_LIST, HEIGHT - 1.75, caption, _LIST_WIDTH, 9.5, MUTED)
     return slide.figure
 
 
 def _plot(figure: Figure, table: Table) -> None:
-    place = (_LEFT / WIDTH, 1 - (_TOP + _PLOT_HEIGHT) / HEIGHT, _PLOT_WIDTH / WIDTH, _PLOT_HEIGHT / HEIGHT)
-    axes = figure.add_axes(place)
+    bounds = (_LEFT / WIDTH, 1 - (_TOP + _PLOT_HEIGHT) / HEIGHT, _PLOT_WIDTH / WIDTH, _PLOT_HEIGHT / HEIGHT)
+    axes = figure.add_axes(bounds)
     lowest, highest, top = 0.0, 1.0, 1.0
     for row in table.rows:
         if row.curve is None:

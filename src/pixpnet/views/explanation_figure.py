@@ -55,10 +55,10 @@ def explanation_figure(explanation: Explanation, heatmaps: Heatmaps | None = Non
     side = 3.55 if len(classes) == 1 else 2.45
     left = _MARGIN + max(side, 2.9) + _GAP
     y = _TOP
-    for place, explained in enumerate(classes):
-        y = _image(slide, explanation, explained, y, side, "" if len(classes) == 1 else ("why", "why not")[place])
+    for index, explained in enumerate(classes):
+        y = _image(slide, explanation, explained, y, side, "" if len(classes) == 1 else ("why", "why not")[index])
     width = (WIDTH - _MARGIN - left - _GAP) / 2
-    heat = None if heatmaps is None else [np.asarray(each.cpu(), dtype=np.float64) for each in heatmaps.maps]
+    heat = None if heatmaps is None else [np.asarray(heatmap.cpu(), dtype=np.float64) for heatmap in heatmaps.maps]
     if len(classes) == 1:
         _column(slide, explanation, classes[0], left, 2 * width + _GAP, _ALONE, heat)
     else:
@@ -141,19 +141,19 @@ def _column(
     rows = max(1, -(-len(listed.shown) // columns))
     top, foot = _TOP + 0.62, _BOTTOM - (0.42 if explained.path is None else 0.95)
     height = (foot - top) / rows
-    each = (width - _GAP * (columns - 1)) / columns
-    styles = {place: style for style, places in enumerate(same_region(listed.shown)) for place in places}
-    side = min(height - 0.1, (each - _WORDS) / 3)
+    cell_width = (width - _GAP * (columns - 1)) / columns
+    styles = {index: style for style, places in enumerate(same_region(listed.shown)) for index in places}
+    side = min(height - 0.1, (cell_width - _WORDS) / 3)
     height = min(height, side + 0.3)
     for across in range(columns):
         this, that = ("this part", "looks like") if explained.path is None else ("nearest", "looked for")
         names = ("heat map" if heat is not None else this, that, "from here")
-        _legend(slide, x + across * (each + _GAP), _TOP + 0.36, side, names)
-    for place, term in enumerate(listed.shown):
-        across, down = divmod(place, rows)
-        at = (x + across * (each + _GAP), top + down * height)
-        over = None if heat is None else heat[place]
-        _row(slide, explanation, explained, term, place, styles[place], at, (each, height), side, over)
+        _legend(slide, x + across * (cell_width + _GAP), _TOP + 0.36, side, names)
+    for index, term in enumerate(listed.shown):
+        across, down = divmod(index, rows)
+        at = (x + across * (cell_width + _GAP), top + down * height)
+        over = None if heat is None else heat[index]
+        _row(slide, explanation, explained, term, index, styles[index], at, (cell_width, height), side, over)
     y = min(top + rows * height, foot) + 0.06
     slide.rule(x, y, width, GRID)
     if explained.path is not None:
@@ -175,8 +175,8 @@ def _column(
 def _legend(slide: Slide, x: float, y: float, side: float, names: Sequence[str]) -> None:
     pictures = x + 0.32
     if side >= 0.62:
-        for place, name in enumerate(names):
-            slide.words(pictures + place * (side + 0.06), y, name, side + 0.04, SMALLEST, MUTED)
+        for index, name in enumerate(names):
+            slide.words(pictures + index * (side + 0.06), y, name, side + 0.04, SMALLEST, MUTED)
     else:
         slide.words(pictures, y, "this, like that, from here", 3 * side + 0.12, SMALLEST, MUTED)
 
@@ -186,7 +186,7 @@ def _row(
     explanation: Explanation,
     explained: ClassExplanation,
     term: Term,
-    place: int,
+    index: int,
     style: int,
     at: tuple[float, float],
     size: tuple[float, float],
@@ -195,7 +195,7 @@ def _row(
 ) -> None:
     (x, y), (width, height) = at, size
     everything = explanation.sight_of(term).everything == 1
-    slide.tag(x, y, str(place + 1), style)
+    slide.tag(x, y, str(index + 1), style)
     image = image_pixels(explanation)
     color, dashed = REGIONS[style % len(REGIONS)], style >= len(REGIONS)
     pictures = x + 0.32
@@ -213,17 +213,17 @@ def _row(
         slide.outline(there, boxes, color, dashed, width=1.4)
     words = pictures + 3 * (side + 0.06) + 0.06
     room = x + width - words
-    ink = INK if explained.path is None or explained.path.found[place] else MUTED
+    ink = INK if explained.path is None or explained.path.found[index] else MUTED
     size_of_words = 13 if explained.path is None else 10.5
     path = explained.path
-    says = number(term.contribution) if path is None else short_turn_text(path, place)
+    says = number(term.contribution) if path is None else short_turn_text(path, index)
     adds = slide.words(words, y - 0.02, says, room, size_of_words, ink, bold=True)
     if grid := grid_words(explanation, term):
         right = slide.width_of(adds.get_text(), adds.get_fontproperties()) + 0.1
         if right < room:
             slide.words(words + right, y + 0.03, grid, room - right, SMALLEST, MUTED)
     lines: list[tuple[str, str]] = []
-    if path is not None and unlikely(path, place):
+    if path is not None and unlikely(path, index):
         lines.append(("the less likely turn", MUTED))
     if explanation.weighted:
         lines.append((f"= {number(term.weight)} × {number(term.score)}", INK))

@@ -114,15 +114,15 @@ def _draw_depth(axes: Axes, fields: Fields, layer: str) -> None:
 def _landmarks(fields: Fields) -> dict[int, str]:
     """A few layers to find one's way by, by their place in the network, far enough apart for their names."""
     apart = max(len(fields) / 14, 1.0)
-    kept: dict[int, str] = {}
+    landmarks: dict[int, str] = {}
     for depth in range(4):
-        kept = {}
+        landmarks = {}
         for k, name in sorted(_stages(fields, depth).items(), reverse=True):
-            if not kept or min(kept) - k >= apart:
-                kept[k] = name
-        if len(kept) >= 5:
+            if not landmarks or min(landmarks) - k >= apart:
+                landmarks[k] = name
+        if len(landmarks) >= 5:
             break
-    return dict(sorted(kept.items()))
+    return dict(sorted(landmarks.items()))
 
 
 def _stages(fields: Fields, depth: int) -> dict[int, str]:

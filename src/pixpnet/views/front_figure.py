@@ -35,10 +35,10 @@ def front_figure(result: SearchResult) -> Figure:
     across = WIDTH - 2 * _MARGIN
     slide.words(_MARGIN, 0.36, "How much must a part see to decide?", across, 22, bold=True)
     done = [cut for cut in result.judged if cut.accuracy is not None]
-    how = result.settings
+    settings = result.settings
     about = (
-        f"{how.data_name}, {how.size} x {how.size} pixels  ·  method {how.method}  ·  {len(done)} cuts, "
-        f"{len(result.front)} on the front  ·  validation images{_how_many(done)}"
+        f"{settings.data_name}, {settings.size} x {settings.size} pixels  ·  method {settings.method}  ·  "
+        f"{len(done)} cuts, {len(result.front)} on the front  ·  validation images{_how_many(done)}"
     )
     about += "  ·  * modified before it is cut" if any(cut.edits for cut in result.front) else ""
     slide.words(_MARGIN, 0.84, about, across, 11, MUTED)
@@ -61,8 +61,8 @@ def family(backbone: str) -> str:
     ['resnext', 'wide_resnet', 'inception', 'small', 'resnet']
     """
     plain = backbone.removeprefix("timm:").rsplit(":", 1)[-1]
-    found = re.match(r"[A-Za-z]+(_[A-Za-z]{3,})*", plain)
-    return found[0] if found else plain
+    match = re.match(r"[A-Za-z]+(_[A-Za-z]{3,})*", plain)
+    return match[0] if match else plain
 
 
 def _styles(cuts: Sequence[Judged]) -> dict[str, tuple[str, str]]:
@@ -183,8 +183,8 @@ def _legend(slide: Slide, styles: dict[str, tuple[str, str]]) -> None:
     columns = -(-len(names) // rows) if names else 1
     shown = names if columns <= 2 else names[: 2 * rows - 1]
     width = _LIST_WIDTH / min(2, columns)
-    for place, name in enumerate(shown):
-        x, y = _LIST + (place // rows) * width, _TOP + (place % rows) * _ROW
+    for index, name in enumerate(shown):
+        x, y = _LIST + (index // rows) * width, _TOP + (index % rows) * _ROW
         color, marker = styles[name]
         _marker(slide, x + 0.08, y + 0.09, color, marker)
         slide.words(x + 0.26, y, name, width - 0.3, 10.5 if columns == 1 else 9)

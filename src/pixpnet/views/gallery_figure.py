@@ -34,8 +34,8 @@ def gallery_figure(model: PixPNet, label: int) -> Figure:
     across = WIDTH - 2 * _MARGIN
     side = (across - _GAP * (columns - 1)) / columns
     side = min(side, (HEIGHT - _TOP - 0.3) / min(rows, 2) - _CAPTION - 0.1)
-    each = side + _CAPTION + 0.1
-    slide = Slide(WIDTH, max(HEIGHT, _TOP + rows * each + 0.3))
+    row_height = side + _CAPTION + 0.1
+    slide = Slide(WIDTH, max(HEIGHT, _TOP + rows * row_height + 0.3))
     slide.words(_MARGIN, 0.36, model.class_names[label], across, 22, bold=True)
     everything = all(field.sees_everything for field in model.fields)
     about = f"{len(origins)} prototypes, each in its training image. The outline holds every pixel that its cell saw."
@@ -44,16 +44,16 @@ def gallery_figure(model: PixPNet, label: int) -> Figure:
     slide.words(_MARGIN, 0.84, about, across, 11, MUTED)
     step = (across - side) / max(1, columns - 1)
     names = grid_names(model)
-    for place, origin in enumerate(origins):
-        down, along = divmod(place, columns)
-        x, y = _MARGIN + along * min(step, side + 2 * _GAP), _TOP + down * each
+    for index, origin in enumerate(origins):
+        down, along = divmod(index, columns)
+        x, y = _MARGIN + along * min(step, side + 2 * _GAP), _TOP + down * row_height
         shown = slide.picture(origin_pixels(model, origin), x, y, side)
         if not model.fields[origin.grid].sees_everything:
             slide.outline(shown, origin.boxes, BLUE)
         below = y + shown.height + 0.07
         grid = f"  ·  {names[origin.grid]}" if len(names) > 1 else ""
         slide.words(x, below, f"prototype {origin.prototype}{grid}", side, 10, bold=True)
-        said = f"cell {origin.row}, {origin.col}  ·  moved {deviation(origin.distance)}"
-        slide.words(x, below + 0.2, said, side, SMALLEST, MUTED)
+        caption = f"cell {origin.row}, {origin.col}  ·  moved {deviation(origin.distance)}"
+        slide.words(x, below + 0.2, caption, side, SMALLEST, MUTED)
         slide.words(x, below + 0.37, origin.image, side, SMALLEST, MUTED)
     return slide.figure

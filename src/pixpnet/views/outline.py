@@ -25,11 +25,11 @@ def rings(boxes: Sequence[Box]) -> tuple[Ring, ...]:
     lines_y = sorted({line for box in boxes for line in (box.y0, box.y1)})
     lines_x = sorted({line for box in boxes for line in (box.x0, box.x1)})
     after = _edges(_inside(boxes, lines_y, lines_x))
-    found = []
+    closed = []
     while after:
         ring = _walk(min(after), after)
-        found.append(tuple((lines_x[x], lines_y[y]) for y, x in _corners(ring)))
-    return tuple(found)
+        closed.append(tuple((lines_x[x], lines_y[y]) for y, x in _corners(ring)))
+    return tuple(closed)
 
 
 def svg_path(boxes: Sequence[Box]) -> str:
@@ -53,8 +53,8 @@ def signed_area(ring: Ring) -> float:
 def _inside(boxes: Sequence[Box], lines_y: list[int], lines_x: list[int]) -> Bool[np.ndarray, "down across"]:
     """Which fields of the grid that the sides of the boxes span belong to the region, with a margin of one."""
     inside = np.zeros((len(lines_y) + 1, len(lines_x) + 1), bool)
-    row = {line: place + 1 for place, line in enumerate(lines_y)}
-    col = {line: place + 1 for place, line in enumerate(lines_x)}
+    row = {line: index + 1 for index, line in enumerate(lines_y)}
+    col = {line: index + 1 for index, line in enumerate(lines_x)}
     for y0, x0, y1, x1 in boxes:
         inside[row[y0] : row[y1], col[x0] : col[x1]] = True
     return inside
@@ -74,8 +74,8 @@ def _edges(inside: Bool[np.ndarray, "down across"]) -> dict[_Corner, list[_Corne
 
 def _changes(inside: Bool[np.ndarray, "down across"]) -> Iterator[tuple[bool, int, int]]:
     """Where a field differs from the one below it: whether the upper one is inside, and the edge's grid point."""
-    for line, place in np.argwhere(inside[1:] != inside[:-1]).tolist():
-        yield bool(inside[line, place]), line, place - 1
+    for line, position in np.argwhere(inside[1:] != inside[:-1]).tolist():
+        yield bool(inside[line, position]), line, position - 1
 
 
 def _walk(start: _Corner, after: dict[_Corner, list[_Corner]]) -> list[_Corner]:

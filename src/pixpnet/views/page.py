@@ -39,7 +39,7 @@ def explanation_page(explanations: Sequence[Explanation]) -> str:
     blocks = [explanation_block(explanation, stock) for explanation in explanations]
     first = explanations[0]
     title = f"Why {first.predicted.class_name}?" if len(blocks) == 1 else f"{len(blocks)} images explained"
-    patches = any(term.origin is not None for each in explanations for term in each.predicted.terms)
+    patches = any(term.origin is not None for shown in explanations for term in shown.predicted.terms)
     return _render(
         "explanation.html", stock, {"title": title, "blocks": blocks, "model": first.model, "patches": patches}
     )

@@ -162,7 +162,7 @@ def _proofs(examples: Sequence[Example]) -> list[Proof]:
 
 def worst(examples: Sequence[Example], stock: Stock, most: int = 3) -> tuple[tuple[Shot, Misled], ...]:
     """The terms where changing what is outside the upsampling box moved the cell most, one for each image."""
-    found = []
+    mistakes = []
     for example in examples:
         explanation = example.explanation
         terms = [
@@ -179,9 +179,9 @@ def worst(examples: Sequence[Example], stock: Stock, most: int = 3) -> tuple[tup
         alt = f"{explanation.image} with the exact field of a cell and the upsampling box of prototype {term.prototype}"
         shot = stock.whole(stock.picture(image_pixels(explanation)), alt, marks)
         moved = (deviation(trial.largest_deviation) for trial in trials)
-        found.append((_moved_outside_upsampling(term), shot, Misled(term.prototype, explanation.image, *moved)))
-    found.sort(key=lambda each: -each[0])
-    return tuple((shot, said) for _, shot, said in found[:most])
+        mistakes.append((_moved_outside_upsampling(term), shot, Misled(term.prototype, explanation.image, *moved)))
+    mistakes.sort(key=lambda mistake: -mistake[0])
+    return tuple((shot, caption) for _, shot, caption in mistakes[:most])
 
 
 def taken_for(judgement: Judgement, class_names: Sequence[str], most: int = 20) -> tuple[Confusion, ...]:
@@ -197,7 +197,7 @@ def taken_for(judgement: Judgement, class_names: Sequence[str], most: int = 20) 
         for answer, images in enumerate(row)
         if images and truth != answer
     ]
-    return tuple(sorted(wrong, key=lambda each: -each.images)[:most])
+    return tuple(sorted(wrong, key=lambda pair: -pair.images)[:most])
 
 
 def grid_blocks(report: Report, stock: Stock) -> tuple[GridBlock, ...]:

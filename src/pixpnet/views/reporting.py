@@ -91,39 +91,41 @@ def report(
     Example:
         >>> report("runs/birds").write("birds.html")  # doctest: +SKIP
     """
-    found, told = Run.of(run), watching or _nobody
-    metrics = from_plain(Metrics, found.read_metrics(), str(found.path / "metrics.json"))
-    model = found.model(trust_code).to(device)
-    converted = conversion_note(found)
+    run_folder, told = Run.of(run), watching or _nobody
+    metrics = from_plain(Metrics, run_folder.read_metrics(), str(run_folder.path / "metrics.json"))
+    model = run_folder.model(trust_code).to(device)
+    converted = conversion_note(run_folder)
     notes: list[str] = [] if converted is None else [converted]
     missing: str | None = None
     chosen: list[tuple[Sample, str | None]] = [(sample, None) for sample in _read(images, model)]
     if examples and not chosen:
-        data = _open(found, moved_to, told)
+        data = _open(run_folder, moved_to, told)
         if isinstance(data, str):
             missing = data
             notes.append(missing)
         else:
             changes = data.changes.sentences
             notes += [f"The data set has changed since the run began: {sentence}" for sentence in changes]
-            entries = data.val if split == "val" else data.test.open(found.recorder(), "pixpnet report --split test")
+            entries = (
+                data.val if split == "val" else data.test.open(run_folder.recorder(), "pixpnet report --split test")
+            )
             chosen = _draw(model, data, entries, examples, seed, told)
     shown = explained(model, chosen, seed, told)
-    judged_split, judged, mistakes = _judged(found, metrics, model.class_names)
-    kind, _, folder = found.config.data.partition(":")
+    judged_split, judged, mistakes = _judged(run_folder, metrics, model.class_names)
+    kind, _, folder = run_folder.config.data.partition(":")
     page = report_page(
         Report(
             title=f"{Path(folder).name or kind}, {_backbone(model)}",
             model=model,
             metrics=metrics,
-            openings=found.read_openings(),
+            openings=run_folder.read_openings(),
             split="validation" if split == "val" else "test",
             judged_split=judged_split,
             judgement=judged,
             mistakes=mistakes,
             examples=shown,
             notes=tuple(notes),
-            config=(found.path / "config.yaml").read_text(encoding="utf-8"),
+            config=(run_folder.path / "config.yaml").read_text(encoding="utf-8"),
             versions={"pixpnet": version("pixpnet"), "torch": version("torch"), "Python": python_version()},
         )
     )
@@ -133,10 +135,10 @@ def report(
 def _judged(run: Run, metrics: Metrics, names: tuple[str, ...]) -> tuple[str, Judgement, tuple[AnswerLine, ...] | None]:
     """The split whose confusion is shown, how the model did there, and its mistakes, where the run kept them."""
     split, judged = ("validation", metrics.validation) if metrics.test is None else ("test", metrics.test)
-    kept = run.read_answers()
-    if kept is None:
+    answers = run.read_answers()
+    if answers is None:
         return split, judged, None
-    lines = [line for line in kept if line.split == ("val" if split == "validation" else "test")]
+    lines = [line for line in answers if line.split == ("val" if split == "validation" else "test")]
     mistakes = sorted((line for line in lines if line.answer != line.truth), key=lambda line: -line.lead)
     return split, judgement(confusion_of(lines, names), judged.loss), tuple(mistakes)
 

@@ -109,10 +109,10 @@ class Slide:
     def outline(self, place: Place, region: Sequence[Box], color: str, dashed: bool = False, width: float = 2) -> None:
         """The boundary of a region on a picture."""
         corners, codes = [], []
-        found = rings(region)
-        if len(found) > _MANY_RINGS:  # a comb of holes: leave something of the picture between its teeth
+        outlines = rings(region)
+        if len(outlines) > _MANY_RINGS:  # a comb of holes: leave something of the picture between its teeth
             width = 0.5
-        for ring in found:
+        for ring in outlines:
             corners += [(place.x + x * place.scale, place.y + y * place.scale) for x, y in (*ring, ring[0])]
             codes += [Path.MOVETO, *[Path.LINETO] * (len(ring) - 1), Path.CLOSEPOLY]
         if not corners:

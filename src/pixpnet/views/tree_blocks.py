@@ -52,30 +52,30 @@ def tree_block(model: PixPNet, stock: Stock, explanations: Sequence[Explanation]
     for explanation in explanations:
         path = explanation.predicted.path
         if path is not None:
-            for place in (*(turn.node for turn in tree.path_to(path.leaf)), ~path.leaf):
-                passing[place].append(explanation.image)
+            for node in (*(turn.node for turn in tree.path_to(path.leaf)), ~path.leaf):
+                passing[node].append(explanation.image)
     levels = {0: 0}
-    for place in tree.below(0):
-        if place >= 0:
-            levels |= dict.fromkeys(tree.children[place], levels[place] + 1)
-    for place in reversed(list(tree.below(0))):
-        if place < 0:
-            known = leaf_classes(model, ~place)
-            made[place] = TreeBlock(
-                ~place, leaf_words(known), None, None, None, 0, (known[0].class_name,), False, tuple(passing[place])
+    for node in tree.below(0):
+        if node >= 0:
+            levels |= dict.fromkeys(tree.children[node], levels[node] + 1)
+    for node in reversed(list(tree.below(0))):
+        if node < 0:
+            known = leaf_classes(model, ~node)
+            made[node] = TreeBlock(
+                ~node, leaf_words(known), None, None, None, 0, (known[0].class_name,), False, tuple(passing[node])
             )
             continue
-        missed, found = (made[child] for child in tree.children[place])
-        origin = None if model.origins is None else model.origins[place]
-        made[place] = TreeBlock(
-            number=place,
+        missed, found = (made[child] for child in tree.children[node])
+        origin = None if model.origins is None else model.origins[node]
+        made[node] = TreeBlock(
+            number=node,
             leaf="",
             prototype=None if origin is None else prototype_block(model, stock, origin),
             found=found,
             missed=missed,
             nodes=1 + found.nodes + missed.nodes,
             classes=tuple(dict.fromkeys((*found.classes, *missed.classes))),
-            open=levels[place] < _OPEN_LEVELS or bool(passing[place]),
-            images=tuple(passing[place]),
+            open=levels[node] < _OPEN_LEVELS or bool(passing[node]),
+            images=tuple(passing[node]),
         )
     return made[0]

@@ -55,11 +55,13 @@ def leaf_classes(model: PixPNet, leaf: int, most: int = 3) -> tuple[LeafClass, .
     leaves = model.head.leaves()
     assert leaves is not None
     shares, labels = leaves[leaf].sort(descending=True, stable=True)
-    found = [
+    classes = [
         LeafClass(model.class_names[label], share)
         for share, label in zip(shares[:most].tolist(), labels[:most].tolist(), strict=True)
     ]
-    return tuple(each for place, each in enumerate(found) if not place or each.share >= _LEAST_SHARE)
+    return tuple(
+        leaf_class for index, leaf_class in enumerate(classes) if not index or leaf_class.share >= _LEAST_SHARE
+    )
 
 
 def leaf_words(classes: tuple[LeafClass, ...]) -> str:
@@ -68,7 +70,7 @@ def leaf_words(classes: tuple[LeafClass, ...]) -> str:
     >>> leaf_words((LeafClass("jay", 0.9), LeafClass("wren", 0.1))).replace(chr(160), " ")
     'jay 90.0 %, wren 10.0 %'
     """
-    return ", ".join(f"{each.class_name} {percent(each.share)}" for each in classes)
+    return ", ".join(f"{leaf_class.class_name} {percent(leaf_class.share)}" for leaf_class in classes)
 
 
 def tree_figure(model: PixPNet, explanation: Explanation | None = None) -> Figure:
@@ -92,20 +94,20 @@ def tree_figure(model: PixPNet, explanation: Explanation | None = None) -> Figur
     path = None if explanation is None else explanation.predicted.path
     if explanation is not None and path is None:
         raise NoTree("this explanation is a sum, not a path: explain an image with a model that decides by a tree")
-    order = {leaf: place for place, leaf in enumerate(tree.leaves_below(0))}
+    order = {leaf: position for position, leaf in enumerate(tree.leaves_below(0))}
     width = max(_NARROWEST, 2 * _MARGIN + tree.depth * _LEVEL + _NAME)
     dots = DOTS if tree.num_leaves <= _MANY_LEAVES else _FEWER_DOTS
     slide = Slide(width, max(0.5 * HEIGHT, _TOP + tree.num_leaves * leaf_height + 0.4), dots)
     _heading(slide, model, tree, explanation, width - 2 * _MARGIN)
     turns = {} if path is None else dict(tree.path_to(path.leaf))
-    heights: dict[int, float] = {~leaf: _TOP + (place + 0.5) * leaf_height for leaf, place in order.items()}
+    heights: dict[int, float] = {~leaf: _TOP + (position + 0.5) * leaf_height for leaf, position in order.items()}
     levels = {0: 0}
-    for place in tree.below(0):
-        if place >= 0:
-            levels |= dict.fromkeys(tree.children[place], levels[place] + 1)
-    for place in reversed(list(tree.below(0))):
-        if place >= 0:
-            heights[place] = sum(heights[child] for child in tree.children[place]) / 2
+    for position in tree.below(0):
+        if position >= 0:
+            levels |= dict.fromkeys(tree.children[position], levels[position] + 1)
+    for position in reversed(list(tree.below(0))):
+        if position >= 0:
+            heights[position] = sum(heights[child] for child in tree.children[position]) / 2
     for node in range(tree.num_nodes):
         x, y = _MARGIN + levels[node] * _LEVEL, heights[node]
         for found, child in zip((False, True), tree.children[node], strict=True):

@@ -122,10 +122,10 @@ def share_words(explanation: Explanation) -> str:
     return f"{kind} {percent(best.share)}, not calibrated"
 
 
-def adds_words(explained: ClassExplanation, place: int) -> str:
+def adds_words(explained: ClassExplanation, index: int) -> str:
     """What a term does for its class: what it adds to the logit, or which way a tree turned at its node."""
     path = explained.path
-    return number(explained.terms[place].contribution) if path is None else turn_text(path, place)
+    return number(explained.terms[index].contribution) if path is None else turn_text(path, index)
 
 
 def prototype_words(term: Term, explained: ClassExplanation) -> str:
@@ -146,6 +146,6 @@ def same_region(terms: Sequence[Term]) -> tuple[tuple[int, ...], ...]:
     Two prototypes often find their best patch in the same cell; their region is drawn once.
     """
     groups: dict[object, list[int]] = {}
-    for place, term in enumerate(terms):
-        groups.setdefault(term.region, []).append(place)
+    for index, term in enumerate(terms):
+        groups.setdefault(term.region, []).append(index)
     return tuple(tuple(places) for places in groups.values())

@@ -84,12 +84,12 @@ class Canvas:
 
     def finish(self) -> Finished:
         """The picture and the labels; this uses the canvas up."""
-        each = slice(self.fineness // 2, None, self.fineness)
+        centers = slice(self.fineness // 2, None, self.fineness)
         box = (self.fineness, self.fineness)
         fine_labels = cv2.extractChannel(self.layers, 3)
-        labels = fine_labels[each, each].copy()
+        labels = fine_labels[centers, centers].copy()
         _, labeled = cv2.threshold(fine_labels, SCENERY, 255, cv2.THRESH_BINARY)
         # Block means, as `cv2.resize` with INTER_AREA gives them, at a third of its price.
-        cover = cv2.blur(labeled, box)[each, each].copy()
+        cover = cv2.blur(labeled, box)[centers, centers].copy()
         cv2.blur(self.layers, box, dst=self.layers)
-        return Finished(self.layers[each, each, :3].copy(), labels, cover)
+        return Finished(self.layers[centers, centers, :3].copy(), labels, cover)

@@ -26,8 +26,8 @@ def index(call: Call) -> Sources:
     """``x[:, i, j]`` with tensors for indices."""
     dims, places, extra = _indices(call)
     sources = call.sources("self")
-    for dim, place in zip(dims, places, strict=True):
-        sources = _reached(call, sources, dim, call["indices"][dim]) if place is None else sources
+    for dim, indices in zip(dims, places, strict=True):
+        sources = _reached(call, sources, dim, call["indices"][dim]) if indices is None else sources
     shape = extra.shape
     flat = _flat_places(sources.shape, dims, places, shape)
     rest = [dim for dim in range(len(sources.shape)) if dim not in dims]
@@ -51,16 +51,16 @@ def index_put(call: Call) -> Sources:
     values = values.expand(picked_shape).permute(np.argsort(layout).tolist())
     flat_base = sources.permute(order).reshape((-1, *rest_shape))
     flat_values = values.reshape((-1, *rest_shape))
-    if any(place is None for place in places):
-        for dim, place in zip(dims, places, strict=True):
-            if place is None and _anywhere(call, call["indices"][dim]) < sources.shape[dim]:
+    if any(indices is None for indices in places):
+        for dim, indices in zip(dims, places, strict=True):
+            if indices is None and _anywhere(call, call["indices"][dim]) < sources.shape[dim]:
                 raise UnsupportedOperation(_unknown_reach(call))
         anywhere = Sources.union([flat_values, extra.reshape((-1, *[1] * len(rest)))])
         written = Sources.union([flat_base, anywhere.reduce([0], keepdim=True)])
     else:
         taps = scatter_taps(_flat_places(sources.shape, dims, places, shape).ravel(), flat_base.shape[0])
-        kept = flat_base if call["accumulate"] else _without(flat_base, 0, taps)
-        written = Sources.union([kept, flat_values.take(0, taps)])
+        unwritten = flat_base if call["accumulate"] else _without(flat_base, 0, taps)
+        written = Sources.union([unwritten, flat_values.take(0, taps)])
     base_shape = [sources.shape[dim] for dim in order]
     return written.reshape(base_shape).permute(np.argsort(order).tolist())
 
@@ -69,20 +69,20 @@ def index_put(call: Call) -> Sources:
 def index_select(call: Call) -> Sources:
     """Chosen positions of one axis."""
     sources, dim = call.sources("self"), call["dim"]
-    place = _place(call, call["index"])
-    if place is None:
+    indices = _place(call, call["index"])
+    if indices is None:
         everything = _reached(call, sources, dim, call["index"])
         picks = call.sources("index").reshape([-1 if k == dim % len(call.shape) else 1 for k in range(len(call.shape))])
         return Sources.union([everything, picks])
-    return sources.take(dim, place.reshape(-1, 1))
+    return sources.take(dim, indices.reshape(-1, 1))
 
 
 @rule(aten.gather.default)
 def gather(call: Call) -> Sources:
     """``out[i, j] = x[index[i, j], j]``."""
     sources, dim = call.sources("self"), call["dim"]
-    place = _place(call, call["index"])
-    if place is None:
+    indices = _place(call, call["index"])
+    if indices is None:
         reach = call.reach(call["index"])
         if isinstance(reach, Windows):
             return Sources.union([_windows(call, sources, reach), call.sources("index")])
@@ -91,36 +91,36 @@ def gather(call: Call) -> Sources:
             if k != dim % len(call.shape):
                 everything = everything.take(k, np.arange(size)[:, None])
         return Sources.union([everything, call.sources("index")])
-    return _flat(sources).take(0, _flat_index(sources.shape, dim, place)).reshape(call.shape)
+    return _flat(sources).take(0, _flat_index(sources.shape, dim, indices)).reshape(call.shape)
 
 
 @rule(aten.index_add.default, aten.index_copy.default, aten.index_fill.int_Scalar, aten.index_fill.int_Tensor)
 def index_write(call: Call) -> Sources:
     """``x[:, index] = source`` along one axis, or added to what is there, or one number."""
     sources, dim = call.sources("self"), call["dim"] % max(len(call.shape), 1)
-    place = _constant_place(call)
-    taps = scatter_taps(np.where(place < 0, place + sources.shape[dim], place).ravel(), sources.shape[dim])
-    kept = sources if call.operation is aten.index_add.default else _without(sources, dim, taps)
+    indices = _constant_place(call)
+    taps = scatter_taps(np.where(indices < 0, indices + sources.shape[dim], indices).ravel(), sources.shape[dim])
+    unwritten = sources if call.operation is aten.index_add.default else _without(sources, dim, taps)
     if "source" in call:
-        return Sources.union([kept, call.sources("source").take(dim, taps)])
+        return Sources.union([unwritten, call.sources("source").take(dim, taps)])
     written = np.where(taps[:, :1] < 0, -1, np.arange(len(taps))[:, None])
-    return Sources.union([kept, call.sources("value").expand(call.shape).take(dim, written)])
+    return Sources.union([unwritten, call.sources("value").expand(call.shape).take(dim, written)])
 
 
 @rule(aten.scatter.src, aten.scatter.value, aten.scatter.reduce, aten.scatter_add.default, aten.scatter_reduce.two)
 def scatter(call: Call) -> Sources:
     """``x[index[i, j], j] = src[i, j]``, or combined with what is there."""
     sources = call.sources("self")
-    place = _constant_place(call)
-    taps = scatter_taps(_flat_index(sources.shape, call["dim"], place).ravel(), sources.numel)
+    indices = _constant_place(call)
+    taps = scatter_taps(_flat_index(sources.shape, call["dim"], indices).ravel(), sources.numel)
     combines = call.operation not in (aten.scatter.src, aten.scatter.value) and call.get("include_self", True)
-    kept = _flat(sources) if combines else _without(_flat(sources), 0, taps)
+    merged = _flat(sources) if combines else _without(_flat(sources), 0, taps)
     values = call.sources_of(call.get("src"))
     if values.terms:
-        for dim, size in enumerate(place.shape):
+        for dim, size in enumerate(indices.shape):
             values = values.take(dim, np.arange(size)[:, None])  # the index may be smaller than the source
-        kept = Sources.union([kept, _flat(values).take(0, taps)])
-    return kept.reshape(sources.shape)
+        merged = Sources.union([merged, _flat(values).take(0, taps)])
+    return merged.reshape(sources.shape)
 
 
 @rule(aten.embedding.default)
@@ -208,13 +208,13 @@ def _windows(call: Call, sources: Sources, reach: Windows) -> Sources:
 
 
 def _constant_place(call: Call) -> Place:
-    place = _place(call, call["index"])
-    if place is None:
+    indices = _place(call, call["index"])
+    if indices is None:
         raise UnsupportedOperation(
             f"{call.operation} with an index that depends on the image has no receptive-field rule; "
             "cut the backbone before it, or register one with @rule(...)"
         )
-    return place
+    return indices
 
 
 def _without(sources: Sources, dim: int, taps: Taps) -> Sources:
@@ -233,8 +233,8 @@ def _indices(call: Call) -> tuple[list[int], list[Place | None], Sources]:
 def _flat_places(shape: tuple[int, ...], dims: list[int], places: list[Place | None], out: tuple[int, ...]) -> Place:
     """Row-major positions over the indexed axes, broadcast to the shape of the indices."""
     flat = np.zeros(out, np.int64)
-    for dim, place in zip(dims, places, strict=True):
-        flat = flat * shape[dim] + (0 if place is None else np.where(place < 0, place + shape[dim], place))
+    for dim, indices in zip(dims, places, strict=True):
+        flat = flat * shape[dim] + (0 if indices is None else np.where(indices < 0, indices + shape[dim], indices))
     return flat
 
 
@@ -251,8 +251,8 @@ def _flat(sources: Sources) -> Sources:
     return sources.reshape((-1,))
 
 
-def _flat_index(shape: tuple[int, ...], dim: int, place: Place) -> Place:
-    """For each element of ``place`` the row-major position with its value as the index along ``dim``."""
-    grid: list[np.ndarray] = list(np.indices(place.shape))
-    grid[dim] = np.where(place < 0, place + shape[dim], place)
+def _flat_index(shape: tuple[int, ...], dim: int, indices: Place) -> Place:
+    """For each element of ``indices`` the row-major position with its value as the index along ``dim``."""
+    grid: list[np.ndarray] = list(np.indices(indices.shape))
+    grid[dim] = np.where(indices < 0, indices + shape[dim], indices)
     return np.ravel_multi_index(tuple(grid), shape).reshape(-1, 1)

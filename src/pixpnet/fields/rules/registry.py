@@ -85,12 +85,12 @@ class Call:
 
     def every_source(self) -> list[Sources]:
         """The sources of all tensor arguments, lists included, in order."""
-        found = []
+        sources = []
         for argument in (*self.args, *self.kwargs.values()):
             for item in argument if isinstance(argument, (list, tuple)) else (argument,):
                 if isinstance(item, Tensor):
-                    found.append(self.read(item))
-        return found
+                    sources.append(self.read(item))
+        return sources
 
     def nothing(self, shape: Sequence[int]) -> Sources:
         """Sources of a result that does not depend on the input."""
@@ -123,7 +123,7 @@ def rule(*operations: Any) -> Callable[[Callable[[Call], Answer]], Rule]:
     Args:
         operations: overloads (``torch.ops.aten.sum.dim_IntList``) or packets, which stand for all of theirs.
     """
-    overloads = tuple(each for operation in operations for each in _overloads(operation))
+    overloads = tuple(overload for operation in operations for overload in _overloads(operation))
 
     def register(answer: Callable[[Call], Answer]) -> Rule:
         made = Rule(answer, overloads)
@@ -137,7 +137,9 @@ def view(*operations: Any) -> Callable[[Callable[[Call], View | list[View]]], Ca
     """Registers how operations that return views read (and write through to) their base."""
 
     def register(answer: Callable[[Call], View | list[View]]) -> Callable[[Call], View | list[View]]:
-        VIEWS.update(dict.fromkeys((each for operation in operations for each in _overloads(operation)), answer))
+        VIEWS.update(
+            dict.fromkeys((overload for operation in operations for overload in _overloads(operation)), answer)
+        )
         return answer
 
     return register

@@ -65,6 +65,6 @@ def _reads(
         lines = torch.arange(start, min(start + step, space[axis]))
         images = torch.zeros(len(lines), 1, *space, dtype=dtype)
         images.movedim(2 + axis, 1)[torch.arange(len(lines)), lines] = torch.nan
-        found = operation(images, *options, **dict(named)).isnan().movedim(2 + axis, 1)
-        columns.append(found.flatten(2).any(2))
+        reads = operation(images, *options, **dict(named)).isnan().movedim(2 + axis, 1)
+        columns.append(reads.flatten(2).any(2))
     return np.ascontiguousarray(torch.cat(columns).numpy().T)

@@ -52,8 +52,8 @@ class Crop:
             return Crop(self.values + other.values, self.shape)
         top, left = min(self.top, other.top), min(self.left, other.left)
         bottom, right = (max(ends) for ends in zip(self._end, other._end, strict=True))
-        kept = self.values.shape[:-2]
-        result = Crop(self.values.new_zeros(*kept, bottom - top, right - left), self.shape, top, left)
+        leading = self.values.shape[:-2]
+        result = Crop(self.values.new_zeros(*leading, bottom - top, right - left), self.shape, top, left)
         for crop in (self, other):
             rows, cols = crop.values.shape[-2:]
             down, across = crop.top - top, crop.left - left

@@ -77,8 +77,8 @@ def _relevance_of_embeddings(
     """The similarity of each prototype, divided among the channels of the patch that speaks for it."""
     comparison, (height, width) = part.grid.comparison, part.grid.comparison.kernel
     result = embeddings.new_zeros(len(part.places), *embeddings.shape)
-    for number, (place, (row, col)) in enumerate(zip(part.places, part.cells.tolist(), strict=True)):
-        prototype = comparison.prototypes[scene.prototypes[place] - part.grid.first]
+    for number, (index, (row, col)) in enumerate(zip(part.places, part.cells.tolist(), strict=True)):
+        prototype = comparison.prototypes[scene.prototypes[index] - part.grid.first]
         patch = (..., slice(row, row + height), slice(col, col + width))
         shares = comparison.shares(embeddings[patch][None], prototype[None])
         result[number][patch] = part.similarity_maps[number, row, col] * shares[0]

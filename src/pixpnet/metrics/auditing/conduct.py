@@ -64,21 +64,21 @@ def _validation(metrics: Metrics | None, data: DataSet | None) -> tuple[Finding,
     images = metrics.validation.images
     if not images:
         return found(claim, False, "there were no validation images"), images
-    said = f"epoch {metrics.chosen_epoch} of {metrics.epochs}, {KEPT_EPOCH}; {images} validation images"
+    summary = f"epoch {metrics.chosen_epoch} of {metrics.epochs}, {KEPT_EPOCH}; {images} validation images"
     if data is None:
-        return Finding(claim, "not checked", f"{said}, says metrics.json; the data set is not at hand"), images
+        return Finding(claim, "not checked", f"{summary}, says metrics.json; the data set is not at hand"), images
     if len(data.val) != images and data.changes.missing:
         gone = f"{len(data.changes.missing)} images that the run had are gone"
-        return Finding(claim, "not checked", f"{said}, says metrics.json; {gone}, {len(data.val)} are left"), images
+        return Finding(claim, "not checked", f"{summary}, says metrics.json; {gone}, {len(data.val)} are left"), images
     if len(data.val) != images:
-        return found(claim, False, f"{said}, says metrics.json, but the data set has {len(data.val)}"), images
+        return found(claim, False, f"{summary}, says metrics.json, but the data set has {len(data.val)}"), images
     # By pixels, because a copy has another name; drawn images have a name only.
     learnt = {entry.digest or entry.id for entry in data.train}
     shared = [entry.id for entry in data.val if (entry.digest or entry.id) in learnt]
     if shared:
-        evidence = f"{said}, but the pictures of {len(shared)} of them are also in train, such as {shared[0]}"
+        evidence = f"{summary}, but the pictures of {len(shared)} of them are also in train, such as {shared[0]}"
         return found(claim, False, evidence), images
-    return found(claim, True, f"{said}, the picture of none of which is in train"), images
+    return found(claim, True, f"{summary}, the picture of none of which is in train"), images
 
 
 def _test(run: Run, openings: tuple[OpeningLine, ...], early: list[str]) -> Finding:
@@ -91,8 +91,8 @@ def _test(run: Run, openings: tuple[OpeningLine, ...], early: list[str]) -> Find
     if early:
         return found(claim, False, f"{times}, {len(early)} of them before the model was fixed: {early[0]}")
     by_time = sum(opening.model is None for opening in openings)
-    how = f"after it, {by_time} judged by times of files only" if by_time else "for the very model that is there now"
-    return found(claim, True, f"{times}, {how}: " + "; ".join(f"{each.time} {each.reason}" for each in openings))
+    basis = f"after it, {by_time} judged by times of files only" if by_time else "for the very model that is there now"
+    return found(claim, True, f"{times}, {basis}: " + "; ".join(f"{line.time} {line.reason}" for line in openings))
 
 
 def _why_early(run: Run, opening: OpeningLine) -> str | None:

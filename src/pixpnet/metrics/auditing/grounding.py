@@ -98,8 +98,10 @@ def check_grounding(
     far |= dict.fromkeys(compared.outside, "has no such cell")
     far |= dict.fromkeys(strangers, "has no patch to compare with")
     largest = max(filter(isfinite, compared.differences.values()), default=None)
-    said = "none compared" if largest is None else f"largest difference of a component {largest:.2g}"
-    evidence = f"embedded again from {compared.images} training images: {said}, up to {tolerance:g} counts as the same"
+    difference = "none compared" if largest is None else f"largest difference of a component {largest:.2g}"
+    evidence = (
+        f"embedded again from {compared.images} training images: {difference}, up to {tolerance:g} counts as the same"
+    )
     findings.append(_finding("every prototype is its patch", far, count, evidence, gone))
     failed = {*regions, *strangers, *moved, *far}
     return Grounding(count, len(compared.differences), largest, tolerance, tuple(sorted(failed)), tuple(findings))
@@ -115,7 +117,7 @@ def _finding(
         return Finding(claim, "not checked", f"the images of {len(gone)} of {count} prototypes are gone: {named}{rest}")
     if not wrong:
         return found(claim, True, f"{count} of {count}; {evidence}")
-    named = ", ".join(f"prototype {number} {what}" for number, what in sorted(wrong.items())[:_NAMED])
+    named = ", ".join(f"prototype {number} {fault}" for number, fault in sorted(wrong.items())[:_NAMED])
     more = f" and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
     return found(claim, False, f"{len(wrong)} of {count} fail: {named}{more}; {evidence}")
 

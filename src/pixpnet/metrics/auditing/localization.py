@@ -92,7 +92,7 @@ def check_localization(
     counts = [len(grid.prototypes) for grid in model.grids]
     shares = [field.fraction_that_sees_everything for field in model.fields]
     everything = sum(count * share for count, share in zip(counts, shares, strict=True)) / sum(counts)
-    said = "; ".join(
+    evidence = "; ".join(
         f"{share:.0%} of {field.shape[-2]} x {field.shape[-1]} cells see everything"
         for share, field in zip(shares, model.fields, strict=True)
     )
@@ -101,7 +101,7 @@ def check_localization(
         found(
             f"a cell sees at most {threshold:.0%} of the image on average",
             widest <= threshold,
-            f"mean field {_means(model)}, largest {largest:.1%}; {said}{_beside(model)}",
+            f"mean field {_means(model)}, largest {largest:.1%}; {evidence}{_beside(model)}",
         ),
         _about_winners(region, images, threshold),
         found(

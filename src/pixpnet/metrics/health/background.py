@@ -40,7 +40,9 @@ def background(patches: Sequence[Patch], count: int, seed: int = 0, least: float
     if known:
         known_by = "masks" if known[0][0].masks else "keypoints"
     return Background(
-        share=defined_mean([None if each is None else float(each) for each in verdicts], classes, seed).estimate,
+        share=defined_mean(
+            [None if is_background is None else float(is_background) for is_background in verdicts], classes, seed
+        ).estimate,
         object_share=defined_mean([patch.object_share for patch in patches], classes, seed).estimate,
         undefined=count - len(known),
         known_by=known_by,

@@ -69,12 +69,12 @@ def prototype_health(
             tick(len(batch))
 
     count = model.num_prototypes
-    found = patches(model, data_set, tick)
+    patch_list = patches(model, data_set, tick)
     return PrototypeHealth(
         count=count,
-        background=background(found, count, seed, least_object),
+        background=background(patch_list, count, seed, least_object),
         duplicates=duplicates(model, tolerance, seed),
         deciding=deciding(model, batches(), split, seed),
-        coverage=coverage(found, model.num_classes, seed),
+        coverage=coverage(patch_list, model.num_classes, seed),
         replacement=None if run is None else accuracy_lost_at_replacement(run),
     )

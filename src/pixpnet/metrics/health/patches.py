@@ -49,7 +49,7 @@ def patches(model: PixPNet, data_set: DataSet, tick: Callable[[], None]) -> list
     Raises:
         ValueError: if an image is not shown as it was when the prototype was taken from it.
     """
-    found: list[Patch] = []
+    result: list[Patch] = []
     labels, owners = model.labels.tolist(), owners_of(model)
     for entry, origins in origins_by_image(model, data_set):
         sample = preprocess(data_set.reader(entry), model.preprocessing)
@@ -57,7 +57,7 @@ def patches(model: PixPNet, data_set: DataSet, tick: Callable[[], None]) -> list
             refuse_if_moved(origin, sample.to_source)
         hits = part_hits([origin.boxes for origin in origins], sample.keypoints, sample.visible, data_set.point_parts)
         shown = None if sample.masks is None else sample.masks.as_subclass(Tensor).any(dim=0)
-        found += [
+        result += [
             Patch(
                 prototype=origin.prototype,
                 label=labels[origin.prototype],
@@ -71,7 +71,7 @@ def patches(model: PixPNet, data_set: DataSet, tick: Callable[[], None]) -> list
             for origin, hit in zip(origins, hits.hit, strict=True)
         ]
         tick()
-    return sorted(found, key=lambda patch: patch.prototype)
+    return sorted(result, key=lambda patch: patch.prototype)
 
 
 def origins_by_image(model: PixPNet, data_set: DataSet) -> list[tuple[Entry, list[Origin]]]:

@@ -76,14 +76,14 @@ class Curves:
         self, grid: Grid, maps: Iterator[Float[Tensor, "steps 1 rows cols"]], tick: Callable[[int], None] | None
     ) -> Float64[Tensor, " points"]:
         """The similarity to the nearest patch at each step."""
-        found, done = [], 0
+        similarities, done = [], 0
         for some in maps:
             # Similarities fall as the measure rises: the nearest patch is the most similar one.
-            found.append(grid.comparison.similarity(some.double().amin(dim=(1, 2, 3))).cpu())
+            similarities.append(grid.comparison.similarity(some.double().amin(dim=(1, 2, 3))).cpu())
             done += len(some)
             if tick is not None:
                 tick(done)
-        return torch.cat(found)
+        return torch.cat(similarities)
 
     def _plan(self, grid: Grid, size: tuple[int, int]) -> Plan | None:
         key = grid.number, size

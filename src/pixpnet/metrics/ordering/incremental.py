@@ -91,7 +91,9 @@ class _Walk:
             out = None
             if node.layer is not None:
                 inputs = [self._sources[number] for number in node.inputs]
-                source.versions = node.layer.changed(*(each.versions for each in inputs if each.versions is not None))
+                source.versions = node.layer.changed(
+                    *(source_node.versions for source_node in inputs if source_node.versions is not None)
+                )
                 if source.store is not None:
                     out = source.store.room(len(source.versions))
                 source.fresh = node.layer.rows(source.versions, *inputs, out=out)
@@ -109,7 +111,7 @@ class _Walk:
             if number not in whole:
                 node, store = self._nodes[number], self._sources[number].store
                 if node.whole is not None:
-                    whole[number] = node.whole(*(tensor(each) for each in node.inputs))
+                    whole[number] = node.whole(*(tensor(source) for source in node.inputs))
                 else:
                     assert store is not None
                     whole[number] = store.at_every_step(steps).unflatten(1, node.shape[1:]).permute(0, 3, 1, 2)

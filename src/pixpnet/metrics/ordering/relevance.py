@@ -169,16 +169,16 @@ def order_sample(
     start = torch.randn(image.shape, generator=generator_for(seed, "start", sample.id)).to(image)
     given = scene(model, image, prototypes, generator_for(seed, "mapping", sample.id))
     heat = mapping(given).maps
-    each = curves.evaluations(image)
+    evaluations = curves.evaluations(image)
     pairs: list[PairResult] = []
-    for place, prototype in enumerate(prototypes):
-        order = pixel_order(heat[place], generator_for(seed, "ties", sample.id, prototype)).to(image.device)
-        before, total = place * each, len(prototypes) * each
+    for index, prototype in enumerate(prototypes):
+        order = pixel_order(heat[index], generator_for(seed, "ties", sample.id, prototype)).to(image.device)
+        before, total = index * evaluations, len(prototypes) * evaluations
         tick = None if progress is None else partial(_tick, progress, before, total)
         curve = curves.curve(start, image, order, prototype, tick)
         values = area_under_similarity(curve), pixels_to_recovery(curve)
         pairs.append(PairResult(sample.id, sample.label, prototype, curve, *values))
-        _tick(progress, before, total, each)
+        _tick(progress, before, total, evaluations)
     return tuple(pairs)
 
 

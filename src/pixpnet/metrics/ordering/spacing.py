@@ -105,18 +105,18 @@ def stepped_curve(similarities_at: Similarities, pixels: int, spacing: Spacing) 
         [0, 4, 16, 36, 64, 68, 72, 73, 74, 75, 76, 80, 84, 88, 92, 96, 100]
     """
     steps = first_steps(spacing, pixels)
-    found = similarities_at(steps)
+    similarities = similarities_at(steps)
     for _ in range(spacing.times):
-        more = _inside_the_gap(_curve(steps, found, pixels), steps, spacing.finer)
+        more = _inside_the_gap(_curve(steps, similarities, pixels), steps, spacing.finer)
         if not len(more):
             break
         order = torch.cat([steps, more]).argsort()
-        steps, found = torch.cat([steps, more])[order], torch.cat([found, similarities_at(more)])[order]
-    return _curve(steps, found, pixels)
+        steps, similarities = torch.cat([steps, more])[order], torch.cat([similarities, similarities_at(more)])[order]
+    return _curve(steps, similarities, pixels)
 
 
-def _curve(steps: Int64[Tensor, " points"], found: Float64[Tensor, " points"], pixels: int) -> Curve:
-    return Curve(steps.double() / pixels, found)
+def _curve(steps: Int64[Tensor, " points"], similarities: Float64[Tensor, " points"], pixels: int) -> Curve:
+    return Curve(steps.double() / pixels, similarities)
 
 
 def _inside_the_gap(curve: Curve, steps: Int64[Tensor, " points"], count: int) -> Int64[Tensor, " more"]:

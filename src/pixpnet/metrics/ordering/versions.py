@@ -93,10 +93,10 @@ class Store:
         """Makes the versions of a block known; their values are written to `room`."""
         touched, counts = torch.unique_consecutive(versions.cells, return_counts=True)
         lines = touched[:, None].repeat(1, self.block)
-        place = torch.repeat_interleave(torch.arange(len(touched), device=touched.device), counts)
+        rows = torch.repeat_interleave(torch.arange(len(touched), device=touched.device), counts)
         first = self.count + PADDING_ROWS
         # Rows grow with the steps of a cell, and every version comes after every cell: the latest is the largest.
-        lines[place, versions.steps] = torch.arange(first, first + len(versions), device=touched.device)
+        lines[rows, versions.steps] = torch.arange(first, first + len(versions), device=touched.device)
         self._latest[touched] = lines.cummax(dim=1).values
         self._touched, self._last = touched, counts.cumsum(0) - 1
 

@@ -63,7 +63,7 @@ def readers(taps: Int64[Tensor, "cells taps"], count: int) -> Int64[Tensor, "inp
     pairs = torch.unique(inputs * len(taps) + outputs)
     inputs, outputs = pairs // len(taps), pairs % len(taps)
     counts = torch.bincount(inputs, minlength=count)
-    place = torch.arange(len(inputs)) - (counts.cumsum(0) - counts)[inputs]
+    offset = torch.arange(len(inputs)) - (counts.cumsum(0) - counts)[inputs]
     table = torch.full((count, int(counts.max()) if count else 0), len(taps))
-    table[inputs, place] = outputs
+    table[inputs, offset] = outputs
     return table

@@ -78,7 +78,7 @@ def group_tables(tables: Sequence[Table]) -> tuple[Group, ...]:
     for table in tables:
         key = json.dumps([table.data, plain_config(_without_seed(table.config)), to_plain(table.settings)])
         groups.setdefault(key, []).append(table)
-    return tuple(Group(tuple(each)) for each in groups.values())
+    return tuple(Group(tuple(tables_of_group)) for tables_of_group in groups.values())
 
 
 def spread(values: Sequence[float | None]) -> Spread | None:

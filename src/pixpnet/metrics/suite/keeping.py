@@ -88,8 +88,8 @@ class Kept:
             if json.loads(lines[0]) != json.loads(json.dumps({"about": self._about})):
                 raise ValueError("its first line does not say what it is about")
             for line in lines[1:]:
-                found = json.loads(line)
-                self._values[tuple(found["key"])] = found["value"]
+                record = json.loads(line)
+                self._values[tuple(record["key"])] = record["value"]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise self._damaged(error) from error
 

@@ -114,34 +114,34 @@ def measure(
         ValueError: if the run is not finished, its data set has other classes, or results are damaged.
         DataError: if the data set is not at hand, or has no such split.
     """
-    found, watching = Run.of(run), watching or _nobody
-    if not found.finished:
+    run_folder, watching = Run.of(run), watching or _nobody
+    if not run_folder.finished:
         raise ValueError(
-            f"{found.path} is not finished, so its model is not fixed: pixpnet train --resume {found.path}"
+            f"{run_folder.path} is not finished, so its model is not fixed: pixpnet train --resume {run_folder.path}"
         )
-    model = found.model(trust_code).to(device)
-    data = found.data(partial(watching, "looking at the images"), moved_to)
-    entries = _entries(found, data, settings)
-    folder = found.path / "measure" if out is None else out
-    with Kept(folder, _about(found, data, settings)) as kept:
-        suite = _Suite(model, data, entries, settings, kept, watching)
-        accuracy = suite.accuracy(found, torch.device(device))
+    model = run_folder.model(trust_code).to(device)
+    data = run_folder.data(partial(watching, "looking at the images"), moved_to)
+    entries = _entries(run_folder, data, settings)
+    folder = run_folder.path / "measure" if out is None else out
+    with Kept(folder, _about(run_folder, data, settings)) as stored:
+        suite = _Suite(model, data, entries, settings, stored, watching)
+        accuracy = suite.accuracy(run_folder, torch.device(device))
         ordered, notes = suite.ordering()
         parts = suite.parts(notes)
-        health = suite.health(found)
+        health = suite.health(run_folder)
         told = partial(watching, "parts and places")
-        places = measure_places(model, data, entries, settings.seed, kept, told)
+        places = measure_places(model, data, entries, settings.seed, stored, told)
     known = [model.ownership.measured_on] if model.ownership.measured_on is not None else []
     rows = tuple(
         _row(name, ordered[name], parts.get(name), notes[name] + known, settings) for name in settings.mappings
     )
     at = f" @ {model.backbone.cut}" if model.backbone.cut else ""
     table = Table(
-        run=str(found.path),
-        model=found.fingerprint(),
+        run=str(run_folder.path),
+        model=run_folder.fingerprint(),
         backbone=f"{model.backbone_name}{at}",
         data=data.name,
-        config=found.config,
+        config=run_folder.config,
         settings=settings,
         accuracy=accuracy,
         mean_field=model.mean_field,
@@ -158,7 +158,7 @@ def measure(
     )
     with written_whole(folder / TABLE_FILE) as temporary:
         temporary.write_text(json.dumps(plain_table(table)), encoding="utf-8")
-    return MeasuredFolder(folder, kept.path, table)
+    return MeasuredFolder(folder, stored.path, table)
 
 
 class _Suite:
@@ -197,20 +197,20 @@ class _Suite:
 
     def ordering(self) -> tuple[dict[str, dict[str, _Ordered]], dict[str, list[str]]]:
         """By mapping and sample; and what went wrong with a mapping."""
-        how = self.settings
-        found: dict[str, dict[str, _Ordered]] = {name: {} for name in how.mappings}
-        notes: dict[str, list[str]] = {name: [] for name in how.mappings}
-        curves = Curves(self.model, how.method, Spacing())
-        total = len(self.drawn) * len(how.mappings)
+        settings = self.settings
+        results: dict[str, dict[str, _Ordered]] = {name: {} for name in settings.mappings}
+        notes: dict[str, list[str]] = {name: [] for name in settings.mappings}
+        curves = Curves(self.model, settings.method, Spacing())
+        total = len(self.drawn) * len(settings.mappings)
         for number, index in enumerate(self.drawn):
             sample_id = self.entries[index].id
-            for place, name in enumerate(how.mappings):
+            for position, name in enumerate(settings.mappings):
                 ordered = self.kept.get(_Ordered, "ordering", name, sample_id)
                 if ordered is None and not notes[name]:
-                    told = partial(self._part, number * len(how.mappings) + place, total)
+                    told = partial(self._part, number * len(settings.mappings) + position, total)
                     try:
                         pairs = order_sample(
-                            curves, self.samples[index], MAPPINGS[name], how.prototypes, how.seed, told
+                            curves, self.samples[index], MAPPINGS[name], settings.prototypes, settings.seed, told
                         )
                     except UnsupportedOperation as error:
                         notes[name].append(f"{name} is not possible for this network: {error}")
@@ -218,9 +218,9 @@ class _Suite:
                     ordered = _Ordered(tuple(map(_short, pairs)), curves.name)
                     self.kept.put(ordered, "ordering", name, sample_id)
                 if ordered is not None:
-                    found[name][sample_id] = ordered
-                self._part(number * len(how.mappings) + place + 1, total, 0, 1)
-        return found, notes
+                    results[name][sample_id] = ordered
+                self._part(number * len(settings.mappings) + position + 1, total, 0, 1)
+        return results, notes
 
     def _part(self, before: int, total: int, done: int, of: int) -> None:
         """Tells of a part of one sample and mapping; in thousandths, because progress is told in whole numbers."""
@@ -228,7 +228,7 @@ class _Suite:
 
     def parts(self, notes: dict[str, list[str]]) -> dict[str, _Parts]:
         """Consistency and stability of each mapping that draws regions of its own."""
-        found = {}
+        scores = {}
         looked_at = PlainSamples(self.part_entries, self.samples.reader, self.model.preprocessing)
         key = "part figures of whole classes", str(len(self.part_entries))
         for name in self.settings.mappings:
@@ -252,17 +252,17 @@ class _Suite:
                 )
                 parts = _Parts(_figures(window), _figures(claimed))
                 self.kept.put(parts, *key, name)
-            found[name] = parts
-        return found
+            scores[name] = parts
+        return scores
 
     def health(self, run: Run) -> PrototypeHealth:
         """On the images that prototypes come from and on validation images: nothing here needs test images."""
-        found = self.kept.get(PrototypeHealth, "health")
-        if found is None:
+        result = self.kept.get(PrototypeHealth, "health")
+        if result is None:
             told = partial(self.watching, "health of prototypes")
-            found = prototype_health(self.model, self.data, "val", told, run=run, seed=self.settings.seed)
-            self.kept.put(found, "health")
-        return found
+            result = prototype_health(self.model, self.data, "val", told, run=run, seed=self.settings.seed)
+            self.kept.put(result, "health")
+        return result
 
 
 def _about(run: Run, data: DataSet, settings: Settings) -> dict[str, object]:
@@ -299,14 +299,14 @@ def _short(pair: PairResult) -> _Pair:
 def _row(
     name: str, ordered: dict[str, _Ordered], parts: _Parts | None, notes: list[str], settings: Settings
 ) -> MappingRow:
-    pairs = [(sample, pair) for sample, found in ordered.items() for pair in found.pairs]
+    pairs = [(sample, pair) for sample, sample_order in ordered.items() for pair in sample_order.pairs]
 
     def estimate(values: list[tuple[str, float | None]]) -> Estimate | None:
         defined = [(sample, value) for sample, value in values if value is not None]
         return bootstrap_mean([value for _, value in defined], [sample for sample, _ in defined], settings.seed)
 
     curves = [(sample, pair.curve) for sample, pair in pairs if pair.curve is not None]
-    method = next((found.method for found in ordered.values()), settings.method)
+    method = next((sample_order.method for sample_order in ordered.values()), settings.method)
     if method != settings.method:
         notes = [*notes, f"every step of an exact curve took a whole forward pass ({method})"]
     return MappingRow(

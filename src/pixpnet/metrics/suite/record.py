@@ -256,7 +256,9 @@ def read_table(path: Path) -> Table:
     Raises:
         ValueError: if there is none or it is damaged.
     """
-    file = next((each for each in (path / "measure" / TABLE_FILE, path / TABLE_FILE) if each.is_file()), None)
+    file = next(
+        (candidate for candidate in (path / "measure" / TABLE_FILE, path / TABLE_FILE) if candidate.is_file()), None
+    )
     if file is None:
         raise ValueError(f"{path} was not measured to its end: pixpnet measure {path}")
     try:

@@ -26,7 +26,7 @@ from pixpnet.members.pixpnet import PRESETS, Architecture
 from pixpnet.model import Backbone, PixPNet
 from pixpnet.parts.losses import LossTerm, Step, cluster, loss_of, separation
 from pixpnet.settings import Replacement
-from pixpnet.training import judge, replace_prototypes
+from pixpnet.training import evaluate, replace_prototypes
 from pixpnet.training.usual import CROSS_ENTROPY
 from side_by_side import ratios
 
@@ -117,7 +117,7 @@ def replacement_table(size: int, batch: int, rounds: int, classes: int) -> float
     replacement = Replacement()
     result = ratios(
         {
-            "evaluation": lambda: judge(model, classes, images),
+            "evaluation": lambda: evaluate(model, classes, images),
             "replacement": lambda: replace_prototypes(model, images, entries, replacement),
         },
         rounds,

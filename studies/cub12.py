@@ -24,10 +24,10 @@ from pixpnet.family import DEFAULT, MEMBERS, member_named
 from pixpnet.goldilocks.finetune import fit_pooled
 from pixpnet.goldilocks.pooled import PooledLinear
 from pixpnet.model.build import build_backbone
-from pixpnet.training import Judgement, LogLine, Nobody, judge, open_run_data, train
+from pixpnet.training import Evaluation, LogLine, Nobody, evaluate, open_run_data, train
 
 
-def train_linear(config: RunConfig, lr_backbone: float, lr_head: float, out: Path) -> Judgement:
+def train_linear(config: RunConfig, lr_backbone: float, lr_head: float, out: Path) -> Evaluation:
     """The comparison: same loaders, stages, schedule and optimiser; the last epoch is judged, there is no choice."""
     data = open_run_data(config)
     preprocessing = data.preprocessing if config.size is None else data.preprocessing.scaled_to(config.size)
@@ -44,7 +44,7 @@ def train_linear(config: RunConfig, lr_backbone: float, lr_head: float, out: Pat
     entries = data.val
     if config.evaluate_on_test:
         entries = data.test.open(record_in(out / "openings.jsonl"), f"linear classifier, seed {config.seed}")
-    return judge(model, len(data.class_names), plain_loader(data, entries, preprocessing, loading))
+    return evaluate(model, len(data.class_names), plain_loader(data, entries, preprocessing, loading))
 
 
 class Lines(Nobody):

@@ -31,19 +31,19 @@ def spoilt(root: Path, save_noise: SaveNoise) -> Path:
 
 
 def test_the_verdict_counts_what_was_made(jays_and_wrens: Path, save_noise: SaveNoise) -> None:
-    verdict = check(guess_spec(str(spoilt(jays_and_wrens, save_noise))), DataOptions(split_rule="quota"))
-    assert [(count.name, count.train, count.val, count.test) for count in verdict.counts] == [
+    checked = check(guess_spec(str(spoilt(jays_and_wrens, save_noise))), DataOptions(split_rule="quota"))
+    assert [(count.name, count.train, count.val, count.test) for count in checked.counts] == [
         ("jay", 7, 1, 2),
         ("owl", 1, 0, 0),
         ("wren", 7, 1, 2),
     ]
-    assert [problem.where for problem in verdict.problems] == ["parts.csv, line 4", "jay/empty.jpg"]
-    assert verdict.ignored == ("jay/readme.txt",)
-    assert verdict.lonely == ("owl",)
-    assert [(part.part, part.fraction) for part in verdict.coverage] == [("wing", pytest.approx(1 / 21))]
-    assert verdict.points_outside == 1
-    assert verdict.shortest_sides == (40, 40, 40)
-    assert not verdict.sound
+    assert [problem.where for problem in checked.problems] == ["parts.csv, line 4", "jay/empty.jpg"]
+    assert checked.ignored == ("jay/readme.txt",)
+    assert checked.lonely == ("owl",)
+    assert [(part.part, part.fraction) for part in checked.coverage] == [("wing", pytest.approx(1 / 21))]
+    assert checked.points_outside == 1
+    assert checked.shortest_sides == (40, 40, 40)
+    assert not checked.sound
 
 
 def test_check_prints_every_finding_and_fails(
@@ -124,9 +124,9 @@ def test_the_same_picture_in_two_classes_is_found(
 def test_ignored_and_misplaced_files_are_counted_once(jays_and_wrens: Path, save_noise: SaveNoise) -> None:
     (jays_and_wrens / "notes.txt").touch()
     save_noise(jays_and_wrens / "stray.png", 12)
-    verdict = check(guess_spec(str(jays_and_wrens)))
-    assert verdict.ignored == ("notes.txt",)
-    assert [problem.where for problem in verdict.problems] == ["stray.png"]
+    checked = check(guess_spec(str(jays_and_wrens)))
+    assert checked.ignored == ("notes.txt",)
+    assert [problem.where for problem in checked.problems] == ["stray.png"]
 
 
 def test_what_is_no_data_set_ends_with_a_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -208,6 +208,6 @@ def test_images_that_are_all_one_color_are_not_called_fine(tmp_path: Path) -> No
             path = tmp_path / "black" / name / f"{number}.png"
             path.parent.mkdir(parents=True, exist_ok=True)
             Image.new("RGB", (20 + number, 20 + len(name))).save(path)
-    verdict = check(guess_spec(str(tmp_path / "black")))
-    assert verdict.blank
-    assert not verdict.sound
+    checked = check(guess_spec(str(tmp_path / "black")))
+    assert checked.blank
+    assert not checked.sound

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from pixpnet.goldilocks import Candidate, SearchOptions
-from pixpnet.goldilocks.settings import Settings
+from pixpnet.goldilocks.settings import SearchSettings
 from pixpnet.goldilocks.study import Study
 
 PATIENCE = 120.0  # seconds, on a busy machine
 WORKER = Path(__file__).with_name("worker.py")
-SETTINGS = Settings("birds", "images", 60, "finetune", 32, 1, 8, 1, 0)
+SETTINGS = SearchSettings("birds", "images", 60, "finetune", 32, 1, 8, 1, 0)
 
 
 def one_convolution() -> nn.Module:

@@ -9,8 +9,8 @@ from pixpnet.commands.goldilocks import wanted_by
 from pixpnet.commands.goldilocks_text import told_apart
 from pixpnet.goldilocks import Trade, agreement, pareto_front
 from pixpnet.goldilocks.front import nearest_on_front
-from pixpnet.goldilocks.result import judged_cuts, recommendation
-from pixpnet.goldilocks.study import Finished
+from pixpnet.goldilocks.result import evaluated_cuts, recommendation
+from pixpnet.goldilocks.study import FinishedTrial
 from tests.goldilocks.material import candidate
 
 # Few values, so that ties are common.
@@ -44,15 +44,15 @@ def test_the_recommended_trade_is_on_the_front_and_none_there_is_nearer(trades: 
     assert ratio(trades[position]) <= min(map(ratio, front)) * (1 + 1e-12)
 
 
-def pairs(*accuracies: float | None) -> list[tuple[object, Finished]]:
+def pairs(*accuracies: float | None) -> list[tuple[object, FinishedTrial]]:
     return [
-        (candidate(10 * index), Finished("", accuracy, 20, 1.0, None if accuracy is not None else "it broke"))
+        (candidate(10 * index), FinishedTrial("", accuracy, 20, 1.0, None if accuracy is not None else "it broke"))
         for index, accuracy in enumerate(accuracies, start=1)
     ]
 
 
 def test_the_advice_names_the_cut_and_what_its_neighbors_offer() -> None:
-    judged = judged_cuts(pairs(0.5, 0.7, 0.65, 0.9, None), {"small-21": None})
+    judged = evaluated_cuts(pairs(0.5, 0.7, 0.65, 0.9, None), {"small-21": None})
     assert [cut.on_front for cut in judged] == [True, True, False, True, False]
     best, output = recommendation(judged, want=0.25)
     assert best is not None and best.at == "layer20"
@@ -68,7 +68,7 @@ def test_the_advice_names_the_cut_and_what_its_neighbors_offer() -> None:
 
 
 def test_without_a_judged_cut_there_is_no_advice() -> None:
-    best, output = recommendation(judged_cuts(pairs(None), {"small-21": None}), want=0.25)
+    best, output = recommendation(evaluated_cuts(pairs(None), {"small-21": None}), want=0.25)
     assert best is None
     assert "nothing to recommend" in output
 
@@ -100,14 +100,14 @@ def test_a_ranking_that_tells_nothing_apart_agrees_with_none() -> None:
 
 def test_cuts_that_so_few_images_cannot_tell_apart_are_said() -> None:
     # 20 images. Wilson by hand: 18 right are 0.699 to 0.972, 14 right 0.481 to 0.855, 4 right 0.081 to 0.416.
-    (output,) = told_apart(judged_cuts(pairs(0.2, 0.7, 0.9, None), {"small-21": None}))
+    (output,) = told_apart(evaluated_cuts(pairs(0.2, 0.7, 0.9, None), {"small-21": None}))
     assert "20 validation images: an accuracy is known to about ±14 points" in output
     assert "cannot tell the most accurate cut, small-21 @ layer30, from 1 of the other 2 (intervals overlap)" in output
     assert "small-21 @ layer20." in output
     assert "layer10" not in output
-    (output,) = told_apart(judged_cuts(pairs(0.2, 0.9), {"small-21": None}))
+    (output,) = told_apart(evaluated_cuts(pairs(0.2, 0.9), {"small-21": None}))
     assert output.endswith("They tell the most accurate cut, small-21 @ layer20, from all others.")
-    assert told_apart(judged_cuts(pairs(0.2, None), {"small-21": None})) == []
+    assert told_apart(evaluated_cuts(pairs(0.2, None), {"small-21": None})) == []
 
 
 def test_who_wants_a_field_of_that_size_is_said() -> None:

@@ -16,7 +16,7 @@ import torch
 from pixpnet.config import read_config
 from pixpnet.data.locked import LockedSplit
 from pixpnet.fields import receptive_fields
-from pixpnet.goldilocks import Candidate, Finished, Method, SearchError, find_cuts, methods, read_result
+from pixpnet.goldilocks import Candidate, FinishedTrial, Method, SearchError, find_cuts, methods, read_result
 from pixpnet.goldilocks.bench import Bench, Outcome, plain_learning, with_budget
 from pixpnet.goldilocks.search import Unwatched, take_folder
 from pixpnet.goldilocks.weights import identity, weights_for
@@ -34,7 +34,7 @@ class Noted(Unwatched):
         if task == "search":
             self.progress.append((done, total))
 
-    def judged(self, candidate: Candidate, result: Finished, done: int, total: int) -> None:
+    def judged(self, candidate: Candidate, result: FinishedTrial, done: int, total: int) -> None:
         self.names.append(candidate.name)
 
 

@@ -11,7 +11,7 @@ from optuna.trial import Trial
 
 from pixpnet.goldilocks import Candidate, SearchError
 from pixpnet.goldilocks.bench import Outcome
-from pixpnet.goldilocks.settings import Settings
+from pixpnet.goldilocks.settings import SearchSettings
 from pixpnet.goldilocks.study import Study
 from pixpnet.members.pixpnet import PRESETS, Losses
 from tests.goldilocks.material import SETTINGS, candidate, history
@@ -23,7 +23,7 @@ CUTS = {f"cut {index}": candidate(index, "small-21" if index < 3 else "small-29"
 def study(tmp_path: Path) -> Callable[..., Study]:
     """Opens the study as another worker."""
 
-    def opened(settings: Settings = SETTINGS, cuts: dict[str, Candidate] = CUTS) -> Study:
+    def opened(settings: SearchSettings = SETTINGS, cuts: dict[str, Candidate] = CUTS) -> Study:
         return Study(f"sqlite:///{tmp_path / 'study.sqlite3'}", settings, cuts, heartbeat=30)
 
     return opened

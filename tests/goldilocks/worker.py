@@ -16,7 +16,7 @@ def work(options: SearchOptions, out: str, hang_at: int, mark: str, go: str, jou
     """Searches with a method that learns nothing. At its so-manieth candidate it leaves a mark and waits for `go`."""
     judged = 0
 
-    def judge(candidates: Sequence[Candidate], bench: Bench) -> Iterator[Outcome]:
+    def evaluate(candidates: Sequence[Candidate], bench: Bench) -> Iterator[Outcome]:
         nonlocal judged
         for candidate in candidates:
             judged += 1
@@ -28,7 +28,7 @@ def work(options: SearchOptions, out: str, hang_at: int, mark: str, go: str, jou
                 file.write(f"{candidate.name}\n")
             yield Outcome(candidate, 0.5 + candidate.mean_field / 4, 8)
 
-    methods.METHODS[options.method] = Method(judge, together=False)  # type: ignore[index]
+    methods.METHODS[options.method] = Method(evaluate, together=False)  # type: ignore[index]
     find_cuts(options, Path(out))
 
 

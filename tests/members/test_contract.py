@@ -171,7 +171,7 @@ def test_evaluation_and_replacement_are_the_same_with_two_processes_as_with_one(
         replaced_and_judged(tmp_path, world_size, made.path, made.config.data, replacement) for world_size in (1, 2)
     )
     assert leader == other
-    losses = [item["judgement"].pop("loss") for item in (leader, alone)]
+    losses = [item["evaluation"].pop("loss") for item in (leader, alone)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
     assert leader == alone
 

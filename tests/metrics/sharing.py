@@ -18,7 +18,7 @@ from pixpnet.members.pixpnet import Architecture
 from pixpnet.metrics import consistency_and_stability
 from pixpnet.model import Backbone, PixPNet
 from pixpnet.records import to_plain
-from pixpnet.training.judging import deal
+from pixpnet.training.evaluation import shard
 
 
 def network() -> PixPNet:
@@ -52,7 +52,7 @@ def scores(rank: int, world_size: int) -> list[Any]:
     return [
         to_plain(
             consistency_and_stability(
-                model, deal(some, 1, rank, world_size), (0, 1, 2, 3, 0), region="claimed", noise=1.0, together=True
+                model, shard(some, 1, rank, world_size), (0, 1, 2, 3, 0), region="claimed", noise=1.0, together=True
             )
         )
         for some in (samples(), samples()[:1])

@@ -202,16 +202,16 @@ def test_length_matters_only_to_a_distance_that_sees_it(distance: str, same: boo
 # The rest -----------------------------------------------------------------------------------------------------
 
 
-def judgement(right: int, images: int) -> dict[str, object]:
+def evaluation_of(right: int, images: int) -> dict[str, object]:
     return {"accuracy": right / images, "images": images}
 
 
 def test_the_cost_of_replacement_is_read_from_the_run(tmp_path: Path) -> None:
     figures = {
-        "validation_before": judgement(27, 36),
-        "validation": judgement(18, 36),
-        "test_before": judgement(80, 100),
-        "test": judgement(90, 100),
+        "validation_before": evaluation_of(27, 36),
+        "validation": evaluation_of(18, 36),
+        "test_before": evaluation_of(80, 100),
+        "test": evaluation_of(90, 100),
     }
     (tmp_path / "metrics.json").write_text(json.dumps(figures))
     result = accuracy_lost_at_replacement(Run(tmp_path))

@@ -29,7 +29,7 @@ from pixpnet.metrics.ordering.full import full_distance_maps
 from pixpnet.metrics.ordering.incremental import incremental_distance_maps
 from pixpnet.metrics.ordering.plan import plan
 from pixpnet.metrics.regions import Cell, CellRegions
-from pixpnet.metrics.suite import Settings, measure
+from pixpnet.metrics.suite import MeasureSettings, measure
 from pixpnet.model import PixPNet
 from pixpnet.training import open_run_data, train
 from tests.mapping.material import two_grids
@@ -265,7 +265,7 @@ def test_health_and_the_whole_suite(run: Path, data: DataSet, tmp_path: Path) ->
     health = prototype_health(model, data)
     assert health.count == 6
     assert health.deciding.never is not None
-    settings = Settings(samples=2, prototypes=None, split="val")
+    settings = MeasureSettings(samples=2, prototypes=None, split="val")
     table = measure(run, settings, out=tmp_path / "measured").table
     assert table.prototypes == 6
     assert table.mean_field == model.mean_field

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pixpnet.box import Box
 from pixpnet.data import Preprocessing
 from pixpnet.metrics.draws import generator_for
-from pixpnet.metrics.stability import Agreement, Stability, with_noise
+from pixpnet.metrics.stability import HitAgreement, Stability, with_noise
 
 LEFT, RIGHT, NOWHERE, ALL = (Box(0, 0, 8, 4),), (Box(0, 4, 8, 8),), (), (Box(0, 0, 8, 8),)
 # Beak and crown on the left, tail on the right.
@@ -47,7 +47,7 @@ def test_only_visible_parts_are_compared() -> None:
 
 def test_an_image_without_a_visible_part_says_nothing() -> None:
     score = of([(0, LEFT, RIGHT, ALL_SEEN), (0, LEFT, LEFT, NONE_SEEN), (1, LEFT, LEFT, NONE_SEEN)], 3).compute()
-    assert score.each == (Agreement(same=0.0, parts=0.0, images=1), None, None)
+    assert score.each == (HitAgreement(same=0.0, parts=0.0, images=1), None, None)
     assert (score.share, score.undefined) == (0.0, 2)
 
 

@@ -19,7 +19,7 @@ from pixpnet.metrics.ordering import STATED_ERROR, Curve, relevance_ordering
 from pixpnet.metrics.part_scores import PartScores
 from pixpnet.metrics.suite import (
     ClassDraw,
-    Settings,
+    MeasureSettings,
     Table,
     compare,
     group_tables,
@@ -37,7 +37,7 @@ from pixpnet.training import Run, open_data_of, open_run_data
 from tests.training.conftest import Trained
 from tests.views.test_curve_figure import HEALTH, PLACES
 
-FEW = Settings(mappings=("field", "random"), samples=3, prototypes=2, split="val")
+FEW = MeasureSettings(mappings=("field", "random"), samples=3, prototypes=2, split="val")
 
 
 @pytest.fixture
@@ -306,7 +306,7 @@ def test_parts_are_scored_on_the_drawn_images_once(run: Path, monkeypatch: pytes
 )
 def test_impossible_settings_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"mapping|at least"):
-        Settings(**change)
+        MeasureSettings(**change)
 
 
 def test_a_curve_that_does_not_rise_has_no_place_in_the_band() -> None:

@@ -164,8 +164,8 @@ def replace_and_judge(
     from pixpnet.data import Loading, open_data, plain_loader
     from pixpnet.model import PixPNet
     from pixpnet.records import to_plain
-    from pixpnet.training import judge, replace_prototypes
-    from pixpnet.training.judging import deal
+    from pixpnet.training import evaluate, replace_prototypes
+    from pixpnet.training.evaluation import shard
 
     opened, model = open_data(data), PixPNet.load(run)
     generator = torch.Generator().manual_seed(7)
@@ -175,17 +175,17 @@ def replace_and_judge(
     model.origins = None
 
     def mine(entries: Any) -> Any:
-        share = deal(entries, batch_size, rank, world_size)
+        share = shard(entries, batch_size, rank, world_size)
         return plain_loader(opened, share, model.preprocessing, Loading(batch_size))
 
     with together(store, rank, world_size) if world_size > 1 else contextlib.nullcontext():
         origins = (
             () if replacement is None else replace_prototypes(model, mine(opened.train), opened.train, replacement)
         )
-        judgement = judge(model, model.num_classes, mine(opened.val), together=True)
+        evaluation = evaluate(model, model.num_classes, mine(opened.val), together=True)
     result = {
         "origins": to_plain(origins),
-        "judgement": to_plain(judgement),
+        "evaluation": to_plain(evaluation),
         "prototypes": [grid.comparison.prototypes.tolist() for grid in model.grids],
     }
     Path(out).write_text(json.dumps(result))

@@ -12,7 +12,7 @@ import torch
 from pixpnet.data import preprocess, read_sample
 from pixpnet.model import PixPNet
 from pixpnet.model.weights import read_state
-from pixpnet.training import Run, RunError, judge, train
+from pixpnet.training import Run, RunError, evaluate, train
 from pixpnet.training.answers import AnswerLine, answers_from_text, answers_text, confusion_of
 from pixpnet.training.final_evaluation import evaluate_both
 from tests.training.conftest import Trained
@@ -82,7 +82,7 @@ def test_two_models_are_judged_with_one_pass_through_the_backbone(
             tensor += torch.randn_like(tensor)
     images = torch.randn(11, 3, 32, 32)
     batches = batches_of(images, [number % 3 for number in range(11)], [f"{n}" for n in range(11)], 4)
-    alone = [judge(network, 3, batches) for network in (model, before)]
+    alone = [evaluate(network, 3, batches) for network in (model, before)]
     passes: list[int] = []
     maps = model.backbone.maps
     monkeypatch.setattr(model.backbone, "maps", lambda images: passes.append(len(images)) or maps(images))

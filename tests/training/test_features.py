@@ -15,7 +15,7 @@ from pixpnet.data import Augmentation, DataSet, open_data
 from pixpnet.members.pixpnet import Architecture, PixPNetConfig
 from pixpnet.model import Backbone, PixPNet
 from pixpnet.settings import Optimization
-from pixpnet.training import judge, train
+from pixpnet.training import evaluate, train
 from pixpnet.training.features import Features, FeaturesError, ViewOf
 from tests.training.material import in_child, small_config
 from tests.training.sameness import same
@@ -173,7 +173,7 @@ def test_a_run_on_kept_features_is_judged_as_the_network_answers_for_images(
 
     model = PixPNet.load(tmp_path / "run")
     entries = data.test.open(lambda *_: None, "to compare")
-    result = judge(model, 3, plain_loader(data, entries, model.preprocessing, Loading(batch_size=8)))
+    result = evaluate(model, 3, plain_loader(data, entries, model.preprocessing, Loading(batch_size=8)))
     assert metrics.test is not None
     assert result.confusion == metrics.test.confusion
     # Features are computed image by image, the network answers in batches; the pole of the similarity magnifies that.

@@ -17,7 +17,7 @@ from pixpnet.data import Entry, open_data, preprocess
 from pixpnet.data.reader import FileReader
 from pixpnet.model import PixPNet
 from pixpnet.training import LogLine, Nobody, Run, RunError, fitting, open_run_data, resume, train
-from pixpnet.training.judging import Judgement, judgement
+from pixpnet.training.evaluation import Evaluation, evaluation_of
 from tests.training.conftest import Trained
 from tests.training.material import in_child, small_config
 
@@ -189,16 +189,16 @@ def test_the_last_epoch_within_one_standard_error_of_the_best_after_replacement_
     calls, prototypes = count(), []
     replace_prototypes = fitting.replace_prototypes
 
-    def scripted(*args: Any, **kwargs: Any) -> Judgement:
+    def scripted(*args: Any, **kwargs: Any) -> Evaluation:
         right = round(10 * script[next(calls)])
-        return judgement([[right, 10 - right, 0], [0, 0, 0], [0, 0, 0]], 1.0)
+        return evaluation_of([[right, 10 - right, 0], [0, 0, 0], [0, 0, 0]], 1.0)
 
     def noted(model: PixPNet, *args: Any, **kwargs: Any) -> Any:
         origins = replace_prototypes(model, *args, **kwargs)
         prototypes.append(model.prototypes.detach().clone())
         return origins
 
-    monkeypatch.setattr(fitting, "judge", scripted)
+    monkeypatch.setattr(fitting, "evaluate", scripted)
     monkeypatch.setattr(fitting, "replace_prototypes", noted)
     config = small_config(Path(trained.config.data.removeprefix("folder:")), evaluate_on_test=False)
     metrics = train(config, tmp_path / "run")

@@ -28,7 +28,7 @@ def test_two_processes_find_bit_for_bit_what_one_finds(
     )
     assert leader == other
     # The loss is a sum of float32 numbers, whose last digits depend on the order; everything else is exact.
-    losses = [result["judgement"].pop("loss") for result in (leader, alone)]
+    losses = [result["evaluation"].pop("loss") for result in (leader, alone)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
     assert leader == alone
 

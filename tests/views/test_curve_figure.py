@@ -10,7 +10,7 @@ from pixpnet.config import RunConfig
 from pixpnet.metrics import AnswerPlaces, Distinctiveness
 from pixpnet.metrics.bootstrap import DefinedMean, Estimate
 from pixpnet.metrics.health import Background, Coverage, Deciding, Duplicates, PrototypeHealth, Twins
-from pixpnet.metrics.suite import Accuracy, ClassDraw, MappingRow, Places, Settings, Table
+from pixpnet.metrics.suite import Accuracy, ClassDraw, MappingRow, MeasureSettings, Places, Table
 from pixpnet.metrics.suite.band import GRID, median_band
 from pixpnet.views.curve_figure import curve_figure
 from tests.views.test_figures import LONG, assert_readable, said
@@ -59,7 +59,7 @@ def table(mappings: tuple[str, ...] = ALL, mean_field: float = 0.285, name: str 
         backbone=name,
         data="drawn birds",
         config=RunConfig(),
-        settings=Settings(mappings=mappings),
+        settings=MeasureSettings(mappings=mappings),
         accuracy=Accuracy(0.9, 0.8, 0.95, 600),
         mean_field=mean_field,
         prototypes=120,

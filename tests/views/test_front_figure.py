@@ -11,9 +11,9 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from pixpnet.goldilocks import Candidate, SearchResult
-from pixpnet.goldilocks.result import judged_cuts, recommendation
-from pixpnet.goldilocks.settings import Settings
-from pixpnet.goldilocks.study import Finished
+from pixpnet.goldilocks.result import evaluated_cuts, recommendation
+from pixpnet.goldilocks.settings import SearchSettings
+from pixpnet.goldilocks.study import FinishedTrial
 from pixpnet.views.front_figure import front_figure
 from pixpnet.views.labels import Rect, Spot, nearest_edge, place_labels
 from pixpnet.zoo import PAPER_LAYERS
@@ -55,10 +55,10 @@ def result(cuts: int, all_on_front: bool = False, zone: tuple[float, float] = (0
         field = 0.05 * 12 ** (index / max(1, cuts - 1)) if all_on_front else random.uniform(0.02, 0.9)
         accuracy = 0.4 + 0.5 * index / max(1, cuts - 1) if all_on_front else round(random.uniform(0.2, 0.9), 2)
         cut = Candidate(backbone, layer, index, field, field, (64, 8, 8))
-        pairs.append((cut, Finished(cut.name, accuracy, 60, 3.0, None)))
-    judged = judged_cuts(pairs, dict.fromkeys(PAPER_LAYERS, "imagenet"))
+        pairs.append((cut, FinishedTrial(cut.name, accuracy, 60, 3.0, None)))
+    judged = evaluated_cuts(pairs, dict.fromkeys(PAPER_LAYERS, "imagenet"))
     best, advice = recommendation(judged, 0.17)
-    settings = Settings("cub:data/cub12", "", 0, "finetune", 224, 10, 32, None, 0)
+    settings = SearchSettings("cub:data/cub12", "", 0, "finetune", 224, 10, 32, None, 0)
     return SearchResult(settings, zone, 0.17, judged, (), (), (), best.name if best else None, advice, ())
 
 
@@ -92,7 +92,7 @@ def test_a_front_of_forty_names_what_there_is_room_for_the_recommended_one_first
 
 def test_a_star_at_a_modified_cut_is_explained() -> None:
     cut = Candidate("resnet18", "layer3", 0, 0.2, 0.2, (4, 8, 8), edits=("drop:layer3.1",))
-    judged = judged_cuts([(cut, Finished("", 0.5, 7, 1.0, None))], {"resnet18": "imagenet"})
+    judged = evaluated_cuts([(cut, FinishedTrial("", 0.5, 7, 1.0, None))], {"resnet18": "imagenet"})
     actual = replace(result(4), judged=judged, recommended=cut.name)
     figure = drawn(actual)
     assert_readable(figure)
@@ -102,10 +102,10 @@ def test_a_star_at_a_modified_cut_is_explained() -> None:
 
 def test_long_names_and_a_zone_from_nothing_are_no_trouble() -> None:
     cut = Candidate(f"my.module:{LONG}", LONG, 0, 0.01, 0.01, (4, 8, 8))
-    judged = judged_cuts([(cut, Finished("", 0.5, 7, 1.0, None))], {cut.backbone: None})
+    judged = evaluated_cuts([(cut, FinishedTrial("", 0.5, 7, 1.0, None))], {cut.backbone: None})
     figure = drawn(
         SearchResult(
-            Settings(f"folder:{LONG}", "", 0, "probe", 32, None, None, None, 0),
+            SearchSettings(f"folder:{LONG}", "", 0, "probe", 32, None, None, None, 0),
             (0.0, 1.0), 0.17, judged, (), (), (), cut.name, recommendation(judged, 0.17)[1], (),
         )
     )  # fmt: skip

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from jsonargparse import ArgumentParser, Namespace
 
     from pixpnet.metrics.bootstrap import Estimate
-    from pixpnet.metrics.suite import Group, Spread
+    from pixpnet.metrics.suite import RunGroup, Spread
 
 EXAMPLES = """examples:
   pixpnet compare runs/a runs/b                       their figures side by side (pixpnet measure comes first)
@@ -49,14 +49,14 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def _way(group: Group) -> dict[str, object]:
+def _way(group: RunGroup) -> dict[str, object]:
     from pixpnet.records import to_plain
 
     way: dict[str, object] = to_plain(group.tables[0].settings)
     return {"data": group.tables[0].data, **{name: value for name, value in way.items() if name != "mappings"}}
 
 
-def _figures(group: Group, mapping: str) -> dict[str, Spread | None]:
+def _figures(group: RunGroup, mapping: str) -> dict[str, Spread | None]:
     rows = [next(row for row in table.rows if row.mapping == mapping) for table in group.tables]
     return {
         "S_con": _spread_of([None if row.window is None else row.window.consistency for row in rows]),
@@ -72,13 +72,13 @@ def _spread_of(estimates: Sequence[Estimate | None]) -> Spread | None:
     return spread([None if estimate is None else estimate.mean for estimate in estimates])
 
 
-def _accuracy(group: Group) -> Spread | None:
+def _accuracy(group: RunGroup) -> Spread | None:
     from pixpnet.metrics.suite import spread
 
     return spread([table.accuracy.share for table in group.tables])
 
 
-def _record(group: Group) -> dict[str, object]:
+def _record(group: RunGroup) -> dict[str, object]:
     from pixpnet.records import to_plain
 
     return {
@@ -92,7 +92,7 @@ def _record(group: Group) -> dict[str, object]:
     }
 
 
-def _text(groups: Sequence[Group]) -> str:
+def _text(groups: Sequence[RunGroup]) -> str:
     cells: list[tuple[str, ...]] = [_COLUMNS]
     for group in groups:
         first = group.tables[0]

@@ -39,8 +39,8 @@ def run(args: Namespace) -> int:
     from pixpnet.training.converting import convert
 
     metrics = convert(args.run, args.to, args.out, args.test, args.trust_code)
-    for split, judgement in (("validation", metrics.validation), ("test", metrics.test)):
-        if judgement is not None:
-            sys.stdout.write(f"{split} accuracy  {judgement.accuracy:6.1%} of {judgement.images} images\n")
+    for split, evaluation in (("validation", metrics.validation), ("test", metrics.test)):
+        if evaluation is not None:
+            sys.stdout.write(f"{split} accuracy  {evaluation.accuracy:6.1%} of {evaluation.images} images\n")
     sys.stdout.write(f"the run: {args.out}\n")
     return 0

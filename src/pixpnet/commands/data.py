@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from jsonargparse import ArgumentParser
     from rich.console import Console
 
+    from pixpnet.data.checking import DataCheck
     from pixpnet.data.errors import Problem
-    from pixpnet.data.verdict import Verdict
 
 # Of a contact sheet: more take minutes and gigabytes, and are too small to see.
 _MOST_PANELS = 1000
@@ -60,12 +60,12 @@ def check(path: str, seed: int = 0, everything: bool = False) -> int:
     console = _console()
     try:
         with progress_bar(console, "reading images") as progress:
-            verdict = examine(guess_spec(path), DataOptions(seed=seed), progress)
+            checked = examine(guess_spec(path), DataOptions(seed=seed), progress)
     except DataError as error:
         code = _fail(error)
         return 1 if isinstance(error, ClassNameError) else code
-    _print_verdict(console, verdict, shown=None if everything else _SHOWN)
-    return 0 if verdict.sound else 1
+    _print_check(console, checked, shown=None if everything else _SHOWN)
+    return 0 if checked.sound else 1
 
 
 def show(path: str, out: str = "grid.png", images: int = 8, views: int = 3, seed: int = 0) -> int:
@@ -114,55 +114,55 @@ _PATH_HELP = (
 )
 
 
-def _print_verdict(console: Console, verdict: Verdict, shown: int | None) -> None:
+def _print_check(console: Console, checked: DataCheck, shown: int | None) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    table = Table(title=escape(verdict.name), title_justify="left", caption_justify="left")
+    table = Table(title=escape(checked.name), title_justify="left", caption_justify="left")
     table.add_column("class")
     for split in ("train", "val", "test"):
         table.add_column(split, justify="right")
-    for count in verdict.counts:
+    for count in checked.counts:
         table.add_row(escape(count.name), str(count.train), str(count.val), str(count.test))
     table.add_section()
-    totals = [sum(getattr(count, split) for count in verdict.counts) for split in ("train", "val", "test")]
-    table.add_row(f"{len(verdict.counts)} classes", *map(str, totals))
+    totals = [sum(getattr(count, split) for count in checked.counts) for split in ("train", "val", "test")]
+    table.add_row(f"{len(checked.counts)} classes", *map(str, totals))
     console.print(table)
     if not totals[2]:
         console.print("no test split: nothing can be judged on images that were never seen")
-    low, middle, high = verdict.shortest_sides
+    low, middle, high = checked.shortest_sides
     console.print(f"shortest side: {low} to {high} pixels, median {middle}")
-    for name, statistics in (("measured", verdict.measured), ("published, used instead", verdict.published)):
+    for name, statistics in (("measured", checked.measured), ("published, used instead", checked.published)):
         if statistics is not None:
             mean, std = (", ".join(f"{value:.4f}" for value in values) for values in (statistics.mean, statistics.std))
             console.print(f"mean ({mean}), std ({std}), {name}")
-    _print_parts(console, verdict)
-    _print_list(console, "unusable files or folders", [_line(problem) for problem in verdict.problems], shown)
-    copies = [f"{leak.test_id} (test) is {leak.train_id} (train)" for leak in verdict.leaks]
+    _print_parts(console, checked)
+    _print_list(console, "unusable files or folders", [_line(problem) for problem in checked.problems], shown)
+    copies = [f"{leak.test_id} (test) is {leak.train_id} (train)" for leak in checked.leaks]
     _print_list(console, "test images that are also in train", copies, shown)
-    copies = [f"{leak.test_id} (val) is {leak.train_id} (train)" for leak in verdict.validation_leaks]
+    copies = [f"{leak.test_id} (val) is {leak.train_id} (train)" for leak in checked.validation_leaks]
     _print_list(console, "validation images that are also in train, left out of validation", copies, shown)
-    same = [" is ".join(picture.ids) for picture in verdict.contradictions]
+    same = [" is ".join(picture.ids) for picture in checked.contradictions]
     _print_list(console, "pictures that are in more than one class", same, shown)
-    _print_list(console, "classes without a usable training image", list(verdict.untrainable), shown)
-    _print_list(console, "classes with a single training image", list(verdict.lonely), shown)
-    _print_list(console, "files ignored, no image by their name", list(verdict.ignored), shown)
-    if verdict.sound and verdict.doubts:
-        console.print(f"[bold]can be trained on, but:[/bold] {escape('; '.join(verdict.doubts))}")
-    elif verdict.sound:
+    _print_list(console, "classes without a usable training image", list(checked.untrainable), shown)
+    _print_list(console, "classes with a single training image", list(checked.lonely), shown)
+    _print_list(console, "files ignored, no image by their name", list(checked.ignored), shown)
+    if checked.sound and checked.doubts:
+        console.print(f"[bold]can be trained on, but:[/bold] {escape('; '.join(checked.doubts))}")
+    elif checked.sound:
         console.print("[bold]fine:[/bold] this data set can be trained on as it is")
     else:
-        console.print(f"[bold]not fine:[/bold] {_cure(verdict)}")
+        console.print(f"[bold]not fine:[/bold] {_cure(checked)}")
 
 
-def _print_parts(console: Console, verdict: Verdict) -> None:
-    if not verdict.coverage:
+def _print_parts(console: Console, checked: DataCheck) -> None:
+    if not checked.coverage:
         console.print("parts: none annotated")
         return
-    shares = ", ".join(f"{part.part} {part.fraction:.0%}" for part in verdict.coverage)
+    shares = ", ".join(f"{part.part} {part.fraction:.0%}" for part in checked.coverage)
     console.print(f"parts visible in: {shares}", markup=False)
-    if verdict.points_outside:
-        console.print(f"points marked visible but outside their image: {verdict.points_outside}, taken as not visible")
+    if checked.points_outside:
+        console.print(f"points marked visible but outside their image: {checked.points_outside}, taken as not visible")
 
 
 def _print_list(console: Console, title: str, lines: list[str], shown: int | None) -> None:
@@ -175,23 +175,23 @@ def _print_list(console: Console, title: str, lines: list[str], shown: int | Non
         console.print(f"  ... and {len(lines) - shown} more (--all lists them)")
 
 
-def _cure(verdict: Verdict) -> str:
+def _cure(checked: DataCheck) -> str:
     cures = []
-    if verdict.problems:
+    if checked.problems:
         cures.append("repair or remove the unusable files, or go on without them (on_bad=skip)")
-    if verdict.leaks:
+    if checked.leaks:
         cures.append("remove one copy of each picture that is in test and in train")
-    if verdict.contradictions:
+    if checked.contradictions:
         cures.append("decide for each picture that is in more than one class which one it shows, and remove the others")
-    if not verdict.validation_images:
+    if not checked.validation_images:
         cures.append("add images: there are too few for a validation split, on which the model is chosen")
-    if verdict.untrainable:
+    if checked.untrainable:
         cures.append("add training images to the classes that have none, or remove the classes")
-    if verdict.blank:
+    if checked.blank:
         cures.append(
             "the images do not differ in some channel, so they cannot be normalised: are they really pictures?"
         )
-    if len(verdict.counts) < 2:
+    if len(checked.counts) < 2:
         cures.append("a classifier needs at least two classes")
     return "; ".join(cures)
 

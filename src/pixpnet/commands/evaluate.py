@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pixpnet.data import DataSet
     from pixpnet.model import PixPNet
-    from pixpnet.training import Judgement
+    from pixpnet.training import Evaluation
 
 EXAMPLES = """examples:
   pixpnet evaluate runs/birds                         the test split of the data it was trained on; on record
@@ -45,7 +45,7 @@ def run(args: Namespace) -> int:
     from pixpnet.data import Loading, plain_loader
     from pixpnet.data.registry import same_place
     from pixpnet.records import to_plain
-    from pixpnet.training import Run, judge, open_data_of, refuse_other_classes
+    from pixpnet.training import Run, evaluate, open_data_of, refuse_other_classes
     from pixpnet.training.location import located
 
     run_folder = Run(args.run)
@@ -71,37 +71,37 @@ def run(args: Namespace) -> int:
         entries = (*data.train, *data.val, *entries)
     batches = plain_loader(data, entries, model.preprocessing, Loading(args.batch_size, args.num_workers))
     with progress_bar(console, args.split) as progress:
-        judgement = judge(model.to(device), model.num_classes, batches, device, progress, decision=model.head)
+        evaluation = evaluate(model.to(device), model.num_classes, batches, device, progress, decision=model.head)
     if args.json:
-        record = {"run": str(args.run), "data": data.name, "split": args.split, **to_plain(judgement)}
+        record = {"run": str(args.run), "data": data.name, "split": args.split, **to_plain(evaluation)}
         sys.stdout.write(json.dumps(record, indent=1) + "\n")
     else:
-        sys.stdout.write(_report(judgement, model, data, args.split))
+        sys.stdout.write(_report(evaluation, model, data, args.split))
     return 0
 
 
-def _report(judgement: Judgement, model: PixPNet, data: DataSet, split: str) -> str:
-    low, high = judgement.interval.low, judgement.interval.high
+def _report(evaluation: Evaluation, model: PixPNet, data: DataSet, split: str) -> str:
+    low, high = evaluation.interval.low, evaluation.interval.high
     width = max(map(len, model.class_names))
     lines = [
-        f"{data.name}, {split}: {judgement.accuracy:.1%} of {judgement.images} images "
-        f"(95 % interval {low:.1%} to {high:.1%}), cross-entropy {judgement.loss:.3f}",
-        *readings_lines(judgement),
+        f"{data.name}, {split}: {evaluation.accuracy:.1%} of {evaluation.images} images "
+        f"(95 % interval {low:.1%} to {high:.1%}), cross-entropy {evaluation.loss:.3f}",
+        *readings_lines(evaluation),
         "",
     ]
-    for label, (name, accuracy) in enumerate(zip(model.class_names, judgement.class_accuracy, strict=True)):
+    for label, (name, accuracy) in enumerate(zip(model.class_names, evaluation.class_accuracy, strict=True)):
         if accuracy is None:
             lines.append(f"{name:{width}s}    no images")
             continue
-        wrong = [(count, other) for other, count in enumerate(judgement.confusion[label]) if count and other != label]
+        wrong = [(count, other) for other, count in enumerate(evaluation.confusion[label]) if count and other != label]
         taken = ", ".join(f"{count} for {model.class_names[other]}" for count, other in sorted(wrong, reverse=True)[:3])
         lines.append(f"{name:{width}s}  {accuracy:6.1%}" + (f"   taken: {taken}" if taken else ""))
     return "\n".join(lines) + "\n"
 
 
-def readings_lines(judgement: Judgement) -> list[str]:
+def readings_lines(evaluation: Evaluation) -> list[str]:
     """What other readings of the same scores would have had, a line each."""
     return [
         f"  read as {name}: {reading.accuracy:.1%}, the same answer for {reading.agreement:.1%} of the images"
-        for name, reading in (judgement.readings or {}).items()
+        for name, reading in (evaluation.readings or {}).items()
     ]

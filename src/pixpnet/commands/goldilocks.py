@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from jsonargparse import ArgumentParser, Namespace
 
-    from pixpnet.goldilocks import Candidate, Finished, SearchOptions, SearchResult
+    from pixpnet.goldilocks import Candidate, FinishedTrial, SearchOptions, SearchResult
 
 EXAMPLES = """examples:
   pixpnet goldilocks --fields-only                            mean fields of all cuts of the paper's 21 networks
@@ -215,7 +215,7 @@ class _Shown:
         """See `SearchWatcher`."""
         self._bars(task, done, total)
 
-    def judged(self, candidate: Candidate, finished: Finished, done: int, total: int) -> None:
+    def judged(self, candidate: Candidate, finished: FinishedTrial, done: int, total: int) -> None:
         """See `SearchWatcher`."""
         sys.stderr.write(f"[{done}/{total}] {line_of(candidate, finished)}\n")
 

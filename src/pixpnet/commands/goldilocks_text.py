@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from pixpnet.goldilocks import Candidate, Finished, SearchResult, Survey
-    from pixpnet.goldilocks.result import Judged
+    from pixpnet.goldilocks import Candidate, FinishedTrial, SearchResult, Survey
+    from pixpnet.goldilocks.result import EvaluatedCut
 
 _SHOWN_ERRORS = 200
 _NAMED = 5
@@ -28,7 +28,7 @@ _MEANINGS = {
 }
 
 
-def line_of(candidate: Candidate, finished: Finished) -> str:
+def line_of(candidate: Candidate, finished: FinishedTrial) -> str:
     """A finished candidate in one line."""
     line = f"{candidate.name}: mean field {candidate.mean_field:.1%}"
     if finished.accuracy is None:
@@ -85,7 +85,7 @@ def result_text(result: SearchResult, folder: Path, wanted: str = "the search") 
     return "\n".join(lines) + "\n"
 
 
-def told_apart(judged: Sequence[Judged]) -> list[str]:
+def told_apart(judged: Sequence[EvaluatedCut]) -> list[str]:
     """Whether so few images can tell the most accurate cut from the others; nothing for a single cut."""
     done = [
         (cut, cut.accuracy, cut.interval) for cut in judged if cut.accuracy is not None and cut.interval is not None

@@ -74,9 +74,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Measures a run, prints its table and draws its curves."""
-    from pixpnet.metrics.suite import Settings, measure, plain_table
+    from pixpnet.metrics.suite import MeasureSettings, measure, plain_table
 
-    settings = Settings(
+    settings = MeasureSettings(
         mappings=tuple(args.mappings),
         samples=args.samples,
         prototypes=args.prototypes or None,

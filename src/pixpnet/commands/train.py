@@ -17,7 +17,7 @@ from pixpnet.settings import KEPT_EPOCH
 
 if TYPE_CHECKING:
     from pixpnet.training import Metrics
-    from pixpnet.training.judging import Judgement
+    from pixpnet.training.evaluation import Evaluation
 
 USAGE = (
     "pixpnet train --out RUN [--member ... --preset ...] [--data ...] [--backbone ... --at ... --weights ...] "
@@ -98,6 +98,6 @@ def summary(metrics: Metrics, folder: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _before(judgement: Judgement | None) -> str:
+def _before(evaluation: Evaluation | None) -> str:
     """The accuracy before replacement, where there was one."""
-    return "" if judgement is None else f", {judgement.accuracy:.1%} before replacement"
+    return "" if evaluation is None else f", {evaluation.accuracy:.1%} before replacement"

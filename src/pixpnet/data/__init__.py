@@ -5,6 +5,7 @@ from pixpnet.box import Box
 from pixpnet.data.augmentation import Augmentation, Draw, draw, view_generator
 from pixpnet.data.batch import Batch, collate
 from pixpnet.data.catalog import Catalog, Entry
+from pixpnet.data.checking import DataCheck, check
 from pixpnet.data.dataset import DataOptions, DataSet
 from pixpnet.data.drawn import DrawnBirds
 from pixpnet.data.errors import BadFilesError, DataError, DataWarning, ImageError, Leak, LeakError, Problem
@@ -19,7 +20,6 @@ from pixpnet.data.sample import Sample
 from pixpnet.data.splits import folds, take
 from pixpnet.data.statistics import Statistics, statistics_of
 from pixpnet.data.steps import step_by_step, stock_pipeline
-from pixpnet.data.verdict import Verdict, check
 
 __all__ = [
     "Augmentation",
@@ -27,6 +27,7 @@ __all__ = [
     "Batch",
     "Box",
     "Catalog",
+    "DataCheck",
     "DataError",
     "DataOptions",
     "DataSet",
@@ -48,7 +49,6 @@ __all__ = [
     "Problem",
     "Sample",
     "Statistics",
-    "Verdict",
     "ViewKey",
     "augment",
     "check",

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Int
 
 from pixpnet.fields import bits
 from pixpnet.fields.sources import Sources
-from pixpnet.fields.terms import Term
+from pixpnet.fields.terms import SourceTerm
 
 
 def mean_area(sources: Sources) -> float:
@@ -49,7 +49,7 @@ def hulls(sources: Sources) -> list[Int[np.ndarray, "*atoms 2"]]:
     return [bits.spans(shadow, length) for shadow, length in zip(shadows, sources.space, strict=True)]
 
 
-def _mean(terms: tuple[Term, ...], space: tuple[int, ...]) -> float:
+def _mean(terms: tuple[SourceTerm, ...], space: tuple[int, ...]) -> float:
     groups = _overlapping(terms)
     if len(groups) < len(terms) and (axis := _axis_of_masks_only(terms)) is not None:
         return sum((weight * _mean(chosen, space) for weight, chosen in _classes(terms, axis)), start=0.0)
@@ -62,7 +62,7 @@ def _mean(terms: tuple[Term, ...], space: tuple[int, ...]) -> float:
     return mean
 
 
-def _axis_of_masks_only(terms: tuple[Term, ...]) -> int | None:
+def _axis_of_masks_only(terms: tuple[SourceTerm, ...]) -> int | None:
     """An axis along which terms come and go but no set changes: the channels after a concatenation."""
     for axis in range(terms[0].mask.ndim):
         if any(t.mask.shape[axis] > 1 for t in terms) and all(s.shape[axis] == 1 for t in terms for s in t.sets):
@@ -70,7 +70,7 @@ def _axis_of_masks_only(terms: tuple[Term, ...]) -> int | None:
     return None
 
 
-def _classes(terms: tuple[Term, ...], axis: int) -> list[tuple[float, tuple[Term, ...]]]:
+def _classes(terms: tuple[SourceTerm, ...], axis: int) -> list[tuple[float, tuple[SourceTerm, ...]]]:
     """The distinct choices of terms along ``axis``, each with the share of the positions that have it."""
     size = max(term.mask.shape[axis] for term in terms)
     patterns = [
@@ -80,7 +80,7 @@ def _classes(terms: tuple[Term, ...], axis: int) -> list[tuple[float, tuple[Term
     _, firsts, counts = np.unique(np.concatenate(patterns, 1), axis=0, return_index=True, return_counts=True)
     classes = []
     for first, count in zip(firsts, counts, strict=True):
-        chosen = (Term(t.sets, t.mask.take([min(first, t.mask.shape[axis] - 1)], axis)) for t in terms)
+        chosen = (SourceTerm(t.sets, t.mask.take([min(first, t.mask.shape[axis] - 1)], axis)) for t in terms)
         classes.append((count / size, tuple(term for term in chosen if term.mask.any())))
     return classes
 
@@ -102,7 +102,7 @@ def _varying(array: np.ndarray) -> set[int]:
     return {axis for axis, size in enumerate(array.shape) if size > 1}
 
 
-def _overlapping(terms: tuple[Term, ...]) -> list[list[Term]]:
+def _overlapping(terms: tuple[SourceTerm, ...]) -> list[list[SourceTerm]]:
     """Groups the terms so that terms of different groups never share a pixel of an element."""
     if len(terms) > 1 and np.max(sum(term.mask.astype(np.int64) for term in terms)) < 2:
         return [[term] for term in terms]  # the usual case after concatenation: no element has two terms
@@ -113,7 +113,7 @@ def _overlapping(terms: tuple[Term, ...]) -> list[list[Term]]:
     return [[t for t, g in zip(terms, group_of, strict=True) if g == label] for label in sorted(set(group_of))]
 
 
-def _may_overlap(left: Term, right: Term) -> bool:
+def _may_overlap(left: SourceTerm, right: SourceTerm) -> bool:
     return bool((left.mask & right.mask).any()) and all(
         (a & b).any() for a, b in zip(left.sets, right.sets, strict=True)
     )
@@ -123,13 +123,13 @@ def _may_overlap(left: Term, right: Term) -> bool:
 _FEW = 6
 
 
-def _union_areas(group: list[Term], space: tuple[int, ...]) -> Int[np.ndarray, "..."]:
+def _union_areas(group: list[SourceTerm], space: tuple[int, ...]) -> Int[np.ndarray, "..."]:
     if len(group) <= _FEW:
         return _include_exclude(group, None)
     return _sweep(group, space)
 
 
-def _include_exclude(group: list[Term], common: Term | None) -> Int[np.ndarray, "..."]:
+def _include_exclude(group: list[SourceTerm], common: SourceTerm | None) -> Int[np.ndarray, "..."]:
     """Inclusion and exclusion: the intersection of products is the product of the intersections.
 
     With ``common``, the areas of the parts of the union that lie in it.
@@ -138,7 +138,7 @@ def _include_exclude(group: list[Term], common: Term | None) -> Int[np.ndarray, 
     for k, term in enumerate(group):
         if common is not None:
             sets = tuple(a & b for a, b in zip(term.sets, common.sets, strict=True))
-            term = Term(sets, term.mask & common.mask)
+            term = SourceTerm(sets, term.mask & common.mask)
         if term.is_empty():
             continue
         total = total + prod(map(bits.sizes, term.sets), start=term.mask.astype(np.int64))
@@ -148,7 +148,7 @@ def _include_exclude(group: list[Term], common: Term | None) -> Int[np.ndarray, 
     return np.asarray(total)
 
 
-def _sweep(group: list[Term], space: tuple[int, ...]) -> Int[np.ndarray, "..."]:
+def _sweep(group: list[SourceTerm], space: tuple[int, ...]) -> Int[np.ndarray, "..."]:
     """Goes through the input lines: on each, the union of the sets of the terms that reach that line."""
     reached = [[bits.unpack(sets, n) for sets, n in zip(t.sets, space[:-1], strict=False)] for t in group]
     lines = [_distinct([reach[k] for reach in reached]) for k in range(len(space) - 1)]

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from pixpnet.fields.terms import Term
+from pixpnet.fields.terms import SourceTerm
 
 
-def merge(terms: Iterable[Term]) -> tuple[Term, ...]:
+def merge(terms: Iterable[SourceTerm]) -> tuple[SourceTerm, ...]:
     """Drops empty and covered terms and unites those that differ in one part only; exact."""
     merged = unite(term for term in terms if not term.is_empty())
     while len(merged) > 1 and len(smaller := unite(_drop_covered(merged))) < len(merged):
@@ -15,7 +15,7 @@ def merge(terms: Iterable[Term]) -> tuple[Term, ...]:
     return tuple(merged)
 
 
-def unite(terms: Iterable[Term]) -> list[Term]:
+def unite(terms: Iterable[SourceTerm]) -> list[SourceTerm]:
     """Unites terms that agree in all parts but one: (Y x X) + (Y x X') = Y x (X + X')."""
     terms = list(terms)
     if len(terms) < 2:
@@ -23,7 +23,7 @@ def unite(terms: Iterable[Term]) -> list[Term]:
     parts = len(terms[0].sets) + 1
     labels = _Labels()
     for free in range(parts):
-        groups: dict[tuple[int, ...], list[Term]] = {}
+        groups: dict[tuple[int, ...], list[SourceTerm]] = {}
         for term in terms:
             others = [part for k, part in enumerate((*term.sets, term.mask)) if k != free]
             groups.setdefault(tuple(labels.of(part) for part in others), []).append(term)
@@ -32,15 +32,15 @@ def unite(terms: Iterable[Term]) -> list[Term]:
     return terms
 
 
-def _unite_part(group: list[Term], part: int) -> Term:
+def _unite_part(group: list[SourceTerm], part: int) -> SourceTerm:
     if len(group) == 1:
         return group[0]
     united = (*group[0].sets, group[0].mask)[part]
     for term in group[1:]:
         united = united | (*term.sets, term.mask)[part]
     if part == len(group[0].sets):
-        return Term(group[0].sets, united)
-    return Term((*group[0].sets[:part], united, *group[0].sets[part + 1 :]), group[0].mask)
+        return SourceTerm(group[0].sets, united)
+    return SourceTerm((*group[0].sets[:part], united, *group[0].sets[part + 1 :]), group[0].mask)
 
 
 class _Labels:
@@ -58,16 +58,16 @@ class _Labels:
         return known[0]
 
 
-def _drop_covered(terms: list[Term]) -> list[Term]:
+def _drop_covered(terms: list[SourceTerm]) -> list[SourceTerm]:
     """Drops each term that another holds entirely, the largest being the likeliest to hold others."""
-    uncovered: list[Term] = []
+    uncovered: list[SourceTerm] = []
     for term in sorted(terms, key=_extent, reverse=True):
         if not any(other.covers(term) for other in uncovered):
             uncovered.append(term)
     return uncovered
 
 
-def _extent(term: Term) -> float:
+def _extent(term: SourceTerm) -> float:
     share = float(term.mask.mean())
     for sets in term.sets:
         share *= float(np.bitwise_count(sets).mean())

@@ -21,7 +21,7 @@ from jaxtyping import Bool
 from pixpnet.fields import bits, terms
 from pixpnet.fields.axes import Atoms, Edit, atoms_of, refine, regroup
 from pixpnet.fields.merge import merge, unite
-from pixpnet.fields.terms import Taps, Term
+from pixpnet.fields.terms import SourceTerm, Taps
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class Sources:
     shape: tuple[int, ...]
     space: tuple[int, ...]
     atoms: Atoms
-    terms: tuple[Term, ...]
+    terms: tuple[SourceTerm, ...]
 
     # Making them -----------------------------------------------------------------------------------------
 
@@ -53,7 +53,7 @@ class Sources:
                 array_shape[before] = size
                 before += 1
             sets.append(bits.singletons(size).reshape(*array_shape, -1))
-        return cls(shape, space, atoms, (Term(tuple(sets), np.ones([1] * count, bool)),))
+        return cls(shape, space, atoms, (SourceTerm(tuple(sets), np.ones([1] * count, bool)),))
 
     @classmethod
     def union(cls, parts: Iterable["Sources"]) -> "Sources":
@@ -100,7 +100,7 @@ class Sources:
             return self
         source = self._one_atom(dim)
         axis = source._first_atom(dim)
-        new_terms: Iterable[Term] = source.terms
+        new_terms: Iterable[SourceTerm] = source.terms
         if not source.atoms[dim]:
             new_terms = [_insert_axes(term, axis, 1) for term in new_terms]
         new_terms = [piece for term in new_terms for piece in terms.take(term, axis, taps)]
@@ -144,7 +144,7 @@ class Sources:
     def keep(self, chosen: Bool[np.ndarray, "..."]) -> "Sources":
         """Keeps what the elements with true ``chosen`` (broadcast) read; the others read nothing."""
         flags = np.broadcast_to(chosen, self.shape).reshape([n for group in self.atoms for n in group])
-        return self._with(merge(Term(term.sets, np.asarray(term.mask & flags)) for term in self.terms))
+        return self._with(merge(SourceTerm(term.sets, np.asarray(term.mask & flags)) for term in self.terms))
 
     # Shapes -----------------------------------------------------------------------------------------------
 
@@ -191,7 +191,7 @@ class Sources:
         if axes == sorted(axes):
             return Sources(shape, self.space, atoms, self.terms)
         moved = tuple(
-            Term(tuple(sets.transpose(*axes, -1) for sets in term.sets), term.mask.transpose(axes))
+            SourceTerm(tuple(sets.transpose(*axes, -1) for sets in term.sets), term.mask.transpose(axes))
             for term in self.terms
         )
         return Sources(shape, self.space, atoms, moved)
@@ -235,7 +235,7 @@ class Sources:
 
     # Private ----------------------------------------------------------------------------------------------
 
-    def _with(self, new_terms: tuple[Term, ...]) -> "Sources":
+    def _with(self, new_terms: tuple[SourceTerm, ...]) -> "Sources":
         return self if new_terms is self.terms else Sources(self.shape, self.space, self.atoms, new_terms)
 
     def _first_atom(self, dim: int) -> int:
@@ -255,7 +255,7 @@ class Sources:
 
     def _narrow_to_one(self, dim: int) -> "Sources":
         """Gives an axis that nothing varies along the size 1."""
-        new_terms: Iterable[Term] = self.terms
+        new_terms: Iterable[SourceTerm] = self.terms
         for _ in self.atoms[dim]:
             new_terms = [_drop_axis(term, self._first_atom(dim)) for term in new_terms]
         shape = (*self.shape[:dim], 1, *self.shape[dim + 1 :])
@@ -278,19 +278,19 @@ def _align(parts: list[Sources]) -> list[Sources]:
     return parts
 
 
-def _map_arrays(term: Term, change: Callable[[np.ndarray], np.ndarray]) -> Term:
-    return Term(tuple(change(sets) for sets in term.sets), change(term.mask))
+def _map_arrays(term: SourceTerm, change: Callable[[np.ndarray], np.ndarray]) -> SourceTerm:
+    return SourceTerm(tuple(change(sets) for sets in term.sets), change(term.mask))
 
 
-def _insert_axes(term: Term, axis: int, count: int) -> Term:
+def _insert_axes(term: SourceTerm, axis: int, count: int) -> SourceTerm:
     return _map_arrays(term, lambda a: a.reshape((*a.shape[:axis], *[1] * count, *a.shape[axis:])))
 
 
-def _drop_axis(term: Term, axis: int) -> Term:
+def _drop_axis(term: SourceTerm, axis: int) -> SourceTerm:
     return _map_arrays(term, lambda a: a.reshape((*a.shape[:axis], *a.shape[axis + 1 :])))
 
 
-def _edit_axes(term: Term, edit: Edit, sizes: list[int]) -> Term:
+def _edit_axes(term: SourceTerm, edit: Edit, sizes: list[int]) -> SourceTerm:
     """Fuses and divides atoms of a term; arrays that do not depend on them stay small."""
     stop = edit.start + edit.count
 

@@ -21,7 +21,7 @@ Taps = Int[np.ndarray, "out taps"]
 
 
 @dataclass(frozen=True, eq=False)
-class Term:
+class SourceTerm:
     """A product of sets for every element of a tensor, present where ``mask`` is true."""
 
     sets: tuple[bits.Sets, ...]
@@ -35,14 +35,14 @@ class Term:
         """Whether no element has any pixel from this term."""
         return not self.mask.any() or not all(sets.any() for sets in self.sets)
 
-    def covers(self, other: "Term") -> bool:
+    def covers(self, other: "SourceTerm") -> bool:
         """Whether this term holds every pixel of ``other``; a false answer may also mean "in parts"."""
         return not (other.mask & ~self.mask).any() and all(
             theirs is ours or bits.is_subset(theirs, ours) for theirs, ours in zip(other.sets, self.sets, strict=True)
         )
 
 
-def take(term: Term, axis: int, taps: Taps) -> list[Term]:
+def take(term: SourceTerm, axis: int, taps: Taps) -> list[SourceTerm]:
     """Lets output position i along ``axis`` read the input positions ``taps[i]``."""
     present = taps >= 0
     if taps.shape[1] == 1:
@@ -53,11 +53,13 @@ def take(term: Term, axis: int, taps: Taps) -> list[Term]:
             pieces.append(_changed(piece, axis, lambda a: _flatten_constant(_gather(a, axis, taps, present), axis)))
         else:
             reads = np.asarray(present.any(1))
-            pieces.append(piece if reads.all() else Term(piece.sets, piece.mask & _along(axis, reads, piece.mask.ndim)))
+            pieces.append(
+                piece if reads.all() else SourceTerm(piece.sets, piece.mask & _along(axis, reads, piece.mask.ndim))
+            )
     return pieces
 
 
-def _move(term: Term, axis: int, taps: Taps, present: Bool[np.ndarray, "out one"]) -> Term:
+def _move(term: SourceTerm, axis: int, taps: Taps, present: Bool[np.ndarray, "out one"]) -> SourceTerm:
     """``take`` with at most one tap each: elements move, nothing is united, so nothing need be split."""
     varying = [array for array in (*term.sets, term.mask) if array.shape[axis] > 1]
     sets = tuple(_gather(s, axis, taps, present) if s.shape[axis] > 1 else s for s in term.sets)
@@ -66,14 +68,14 @@ def _move(term: Term, axis: int, taps: Taps, present: Bool[np.ndarray, "out one"
         mask = _gather(mask, axis, taps, present)
     elif not varying and not present.all():
         mask = mask & _along(axis, present[:, 0], mask.ndim)
-    return Term(sets, mask)
+    return SourceTerm(sets, mask)
 
 
 def _along(axis: int, flags: Bool[np.ndarray, " out"], ndim: int) -> Mask:
     return flags.reshape([-1 if k == axis else 1 for k in range(ndim)])
 
 
-def unite_along(term: Term, axis: int) -> list[Term]:
+def unite_along(term: SourceTerm, axis: int) -> list[SourceTerm]:
     """Lets every position along ``axis`` read all of them; the result does not depend on ``axis``."""
     return [
         _changed(piece, axis, lambda array: np.bitwise_or.reduce(array, axis=axis, keepdims=True))
@@ -81,7 +83,7 @@ def unite_along(term: Term, axis: int) -> list[Term]:
     ]
 
 
-def accumulate_along(term: Term, axis: int) -> list[Term]:
+def accumulate_along(term: SourceTerm, axis: int) -> list[SourceTerm]:
     """Lets every position along ``axis`` read all positions up to its own."""
     return [
         _changed(piece, axis, lambda array: np.bitwise_or.accumulate(array, axis=axis))
@@ -89,13 +91,13 @@ def accumulate_along(term: Term, axis: int) -> list[Term]:
     ]
 
 
-def _changed(piece: Term, axis: int, change: Callable[[np.ndarray], np.ndarray]) -> Term:
+def _changed(piece: SourceTerm, axis: int, change: Callable[[np.ndarray], np.ndarray]) -> SourceTerm:
     """Changes the one array of a term that depends on ``axis``, if there is one."""
     arrays = [change(array) if array.shape[axis] > 1 else array for array in (*piece.sets, piece.mask)]
-    return Term(tuple(arrays[:-1]), arrays[-1])
+    return SourceTerm(tuple(arrays[:-1]), arrays[-1])
 
 
-def _one_carrier(term: Term, axis: int) -> list[Term]:
+def _one_carrier(term: SourceTerm, axis: int) -> list[SourceTerm]:
     """Rewrites the term so that at most one of its sets, or else its mask, depends on ``axis``."""
     carriers = [k for k, sets in enumerate(term.sets) if sets.shape[axis] > 1]
     if len(carriers) > 1:
@@ -104,11 +106,11 @@ def _one_carrier(term: Term, axis: int) -> list[Term]:
         # An absent product is a product with an empty set, so the mask can move into the carrier.
         sets = list(term.sets)
         sets[carriers[0]] = np.where(term.mask[..., None], sets[carriers[0]], np.uint64(0))
-        return [Term(tuple(sets), np.ones([1] * term.mask.ndim, bool))]
+        return [SourceTerm(tuple(sets), np.ones([1] * term.mask.ndim, bool))]
     return [term]
 
 
-def split(term: Term, axis: int, carriers: list[int]) -> list[Term]:
+def split(term: SourceTerm, axis: int, carriers: list[int]) -> list[SourceTerm]:
     """Takes a term apart along ``axis`` so that one of ``carriers`` no longer depends on it.
 
     Positions with equal sets stay together, so flattened rows and columns fall into as many terms as there
@@ -122,7 +124,7 @@ def split(term: Term, axis: int, carriers: list[int]) -> list[Term]:
         chosen[members] = True
         sets = list(term.sets)
         sets[fewest] = np.take(sets[fewest], members[:1], axis)
-        pieces.append(Term(tuple(sets), term.mask & _along(axis, chosen, term.mask.ndim)))
+        pieces.append(SourceTerm(tuple(sets), term.mask & _along(axis, chosen, term.mask.ndim)))
     return pieces
 
 

@@ -3,25 +3,25 @@
 from pixpnet.goldilocks.candidates import Candidate, LeftOut, Survey, survey, with_designs
 from pixpnet.goldilocks.designing import Design, DesignWarning, propose
 from pixpnet.goldilocks.errors import SearchError
-from pixpnet.goldilocks.front import Agreement, Trade, agreement, pareto_front
+from pixpnet.goldilocks.front import RankAgreement, Trade, agreement, pareto_front
 from pixpnet.goldilocks.methods import METHODS, Method
 from pixpnet.goldilocks.options import SearchOptions
 from pixpnet.goldilocks.pooled import PooledLinear
-from pixpnet.goldilocks.result import Judged, SearchResult, read_result, write_survey
+from pixpnet.goldilocks.result import EvaluatedCut, SearchResult, read_result, write_survey
 from pixpnet.goldilocks.search import SearchWatcher, Unwatched, find_cuts
-from pixpnet.goldilocks.study import Finished
+from pixpnet.goldilocks.study import FinishedTrial
 
 __all__ = [
     "METHODS",
-    "Agreement",
     "Candidate",
     "Design",
     "DesignWarning",
-    "Finished",
-    "Judged",
+    "EvaluatedCut",
+    "FinishedTrial",
     "LeftOut",
     "Method",
     "PooledLinear",
+    "RankAgreement",
     "SearchError",
     "SearchOptions",
     "SearchResult",

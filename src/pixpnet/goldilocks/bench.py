@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader
 
 from pixpnet.data import DataSet, Loading, Preprocessing, Sample, plain_loader, training_loader
 from pixpnet.goldilocks.candidates import Candidate
-from pixpnet.goldilocks.settings import Settings, preset
+from pixpnet.goldilocks.settings import SearchSettings, preset
 from pixpnet.model import Backbone
 from pixpnet.model.build import build_backbone
 from pixpnet.settings import Optimization
@@ -46,7 +46,7 @@ class Bench:
         progress: told which share of the present work is done, 0-1.
     """
 
-    settings: Settings
+    settings: SearchSettings
     data: DataSet
     weights: dict[str, str | None]
     device: torch.device
@@ -84,7 +84,7 @@ class Bench:
         return plain_loader(self.data, self.data.val, self.preprocessing, Loading(batch_size, self.num_workers))
 
 
-def with_budget(optim: Optimization, settings: Settings) -> Optimization:
+def with_budget(optim: Optimization, settings: SearchSettings) -> Optimization:
     """The epochs, batch size and views of the search, where it says any; stages shrink with them."""
     epochs = settings.epochs or optim.epochs
     return replace(

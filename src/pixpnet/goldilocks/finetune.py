@@ -19,7 +19,7 @@ from pixpnet.goldilocks.pooled import PooledLinear
 from pixpnet.goldilocks.settings import BATCH, FINETUNE_EPOCHS, preset
 from pixpnet.goldilocks.weights import is_random
 from pixpnet.settings import Optimization
-from pixpnet.training import TrainingDiverged, judge
+from pixpnet.training import TrainingDiverged, evaluate
 from pixpnet.training.stages import schedule_of
 
 
@@ -30,7 +30,7 @@ def finetune(candidates: Sequence[Candidate], bench: Bench) -> Iterator[Outcome]
         optim = learning(bench, candidate)
         loader = bench.training_batches(optim.batch_size, optim.views)
         fit_pooled(model, loader, optim, bench.settings.seed, bench.device, progress=bench.progress)
-        evaluation = judge(model, bench.classes, bench.validation_batches(optim.batch_size), bench.device)
+        evaluation = evaluate(model, bench.classes, bench.validation_batches(optim.batch_size), bench.device)
         yield Outcome(candidate, evaluation.accuracy, evaluation.images)
 
 

@@ -47,7 +47,7 @@ def nearest_on_front(trades: Sequence[Trade], want: float) -> int | None:
 
 
 @dataclass(frozen=True)
-class Agreement:
+class RankAgreement:
     """How well two methods rank the same cuts alike.
 
     Attributes:
@@ -72,7 +72,7 @@ class Agreement:
 
 def agreement(
     method: str, accuracies: Mapping[str, float], other: str, others: Mapping[str, float]
-) -> Agreement | None:
+) -> RankAgreement | None:
     """Kendall's tau over the cuts that both have judged; None where those are fewer than two.
 
     >>> agreement("probe", {"a": 0.1, "b": 0.2, "c": 0.3}, "finetune", {"a": 0.5, "b": 0.6, "c": 0.7}).tau
@@ -87,7 +87,7 @@ def agreement(
     correlation = kendalltau(first, second)
     tau, p_value = float(correlation.statistic), float(correlation.pvalue)
     known = not isnan(tau)
-    return Agreement(
+    return RankAgreement(
         method=method,
         other=other,
         cuts=len(both),

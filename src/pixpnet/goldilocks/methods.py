@@ -16,13 +16,13 @@ class Method:
     """A way to judge cuts.
 
     Attributes:
-        judge: yields an outcome for each candidate, as soon as it is known. What it raises counts against all
+        evaluate: yields an outcome for each candidate, as soon as it is known. What it raises counts against all
             candidates that have none yet.
         together: whether it takes all candidates of one network at once, because one pass serves them all. Such a
             group is claimed by one worker as a whole.
     """
 
-    judge: Callable[[Sequence[Candidate], Bench], Iterator[Outcome]]
+    evaluate: Callable[[Sequence[Candidate], Bench], Iterator[Outcome]]
     together: bool
 
 

@@ -10,7 +10,7 @@ from pixpnet.model import Backbone
 
 
 @dataclass(frozen=True)
-class Pooled:
+class PooledOutput:
     """What a `PooledLinear` answers with."""
 
     logits: Float[Tensor, "batch classes"]
@@ -29,11 +29,11 @@ class PooledLinear(nn.Module):
         self.backbone = backbone
         self.head = nn.Linear(backbone.channels, classes)
 
-    def forward(self, images: Float[Tensor, "batch 3 height width"], frozen: bool = False) -> Pooled:
+    def forward(self, images: Float[Tensor, "batch 3 height width"], frozen: bool = False) -> PooledOutput:
         """Logits; with `frozen`, no gradients reach the backbone."""
         with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
             features = pool(self.backbone(images))
-        return Pooled(self.head(features).float())
+        return PooledOutput(self.head(features).float())
 
 
 def pool(cells: Float[Tensor, "batch channels rows cols"]) -> Float[Tensor, "batch channels"]:

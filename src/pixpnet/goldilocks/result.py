@@ -11,11 +11,11 @@ from typing import Any
 from pixpnet.config import config_text
 from pixpnet.goldilocks.candidates import Candidate, LeftOut, Survey
 from pixpnet.goldilocks.errors import SearchError
-from pixpnet.goldilocks.front import Agreement, Trade, nearest_on_front, pareto_front
-from pixpnet.goldilocks.settings import Settings, training_config
-from pixpnet.goldilocks.study import Finished
+from pixpnet.goldilocks.front import RankAgreement, Trade, nearest_on_front, pareto_front
+from pixpnet.goldilocks.settings import SearchSettings, training_config
+from pixpnet.goldilocks.study import FinishedTrial
 from pixpnet.records import ADDED_LATER, from_plain, to_plain
-from pixpnet.training.judging import Interval, wilson
+from pixpnet.training.evaluation import Interval, wilson
 from pixpnet.whole_file import written_whole
 
 FRONT_JSON, FRONT_CSV, FRONT_FIGURE, TRAIN_CONFIG = "front.json", "front.csv", "front.png", "train.yaml"
@@ -23,7 +23,7 @@ FIELDS_JSON, FIELDS_CSV = "fields.json", "fields.csv"
 
 
 @dataclass(frozen=True)
-class Judged:
+class EvaluatedCut:
     """A candidate, and what a method found of it.
 
     Attributes:
@@ -77,32 +77,34 @@ class SearchResult:
         designs: modified cuts in words, where they were asked for.
     """
 
-    settings: Settings
+    settings: SearchSettings
     zone: tuple[float, float]
     want: float
-    judged: tuple[Judged, ...]
+    judged: tuple[EvaluatedCut, ...]
     waiting: tuple[str, ...]
     outside: tuple[Candidate, ...]
     left_out: tuple[LeftOut, ...]
     recommended: str | None
     advice: str
-    agreements: tuple[Agreement, ...]
+    agreements: tuple[RankAgreement, ...]
     designs: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
 
     @property
-    def front(self) -> tuple[Judged, ...]:
+    def front(self) -> tuple[EvaluatedCut, ...]:
         """The cuts on the front, smallest field first."""
         return tuple(cut for cut in self.judged if cut.on_front)
 
 
-def judged_cuts(finished: Sequence[tuple[Candidate, Finished]], weights: dict[str, str | None]) -> tuple[Judged, ...]:
+def evaluated_cuts(
+    finished: Sequence[tuple[Candidate, FinishedTrial]], weights: dict[str, str | None]
+) -> tuple[EvaluatedCut, ...]:
     """Candidates with what was found of them, by field, with the front marked."""
     ordered = sorted(finished, key=lambda pair: (pair[0].mean_field, -(pair[1].accuracy or 0), pair[0].name))
     done = [(cut, known) for cut, known in ordered if known.accuracy is not None]
     marks = pareto_front([Trade(cut.mean_field, known.accuracy or 0.0) for cut, known in done])
     on_front = {cut for (cut, _), mark in zip(done, marks, strict=True) if mark}
     return tuple(
-        Judged(
+        EvaluatedCut(
             name=cut.name,
             backbone=cut.backbone,
             at=cut.at,
@@ -122,7 +124,7 @@ def judged_cuts(finished: Sequence[tuple[Candidate, Finished]], weights: dict[st
     )
 
 
-def recommendation(judged: Sequence[Judged], want: float) -> tuple[Judged | None, str]:
+def recommendation(judged: Sequence[EvaluatedCut], want: float) -> tuple[EvaluatedCut | None, str]:
     """The cut to take for a wanted field, and a sentence that says so and what its neighbours on the front offer."""
     done = [cut for cut in judged if cut.accuracy is not None]
     index = nearest_on_front([Trade(cut.mean_field, cut.accuracy or 0.0) for cut in done], want)

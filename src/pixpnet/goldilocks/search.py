@@ -21,12 +21,12 @@ from pixpnet.goldilocks.result import (
     FIELDS_CSV,
     FIELDS_JSON,
     SearchResult,
-    judged_cuts,
+    evaluated_cuts,
     recommendation,
     write_result,
 )
-from pixpnet.goldilocks.settings import Settings, data_config, fingerprint
-from pixpnet.goldilocks.study import Finished, Study
+from pixpnet.goldilocks.settings import SearchSettings, data_config, fingerprint
+from pixpnet.goldilocks.study import FinishedTrial, Study
 from pixpnet.goldilocks.weights import identities, weights_for
 from pixpnet.model import FieldWarning
 from pixpnet.training import open_run_data
@@ -46,7 +46,7 @@ class SearchWatcher(Protocol):
     def busy(self, task: str, done: int, total: int) -> None:
         """Something takes a while: so much of so much is done."""
 
-    def judged(self, candidate: Candidate, finished: Finished, done: int, total: int) -> None:
+    def judged(self, candidate: Candidate, finished: FinishedTrial, done: int, total: int) -> None:
         """This worker finished a candidate; so many of so many are done by all workers."""
 
 
@@ -56,7 +56,7 @@ class Unwatched:
     def busy(self, task: str, done: int, total: int) -> None:
         """See `SearchWatcher`."""
 
-    def judged(self, candidate: Candidate, finished: Finished, done: int, total: int) -> None:
+    def judged(self, candidate: Candidate, finished: FinishedTrial, done: int, total: int) -> None:
         """See `SearchWatcher`."""
 
 
@@ -94,7 +94,7 @@ def find_cuts(options: SearchOptions, out: Path, watcher: SearchWatcher | None =
         worker.close()
 
 
-def take_folder(out: Path, settings: Settings) -> None:
+def take_folder(out: Path, settings: SearchSettings) -> None:
     """Makes the folder of a search, or makes sure that it is one on the same images.
 
     Raises:
@@ -131,7 +131,7 @@ class _Prepared:
     """What is known before anything is trained."""
 
     data: DataSet
-    settings: Settings
+    settings: SearchSettings
     found: Survey
     chosen: dict[str, Candidate]
     weights: dict[str, str | None]
@@ -179,7 +179,7 @@ class _Worker:
             if told == 1:  # the first outcome waits for what serves all of them
                 shared, seconds = seconds / len(claimed), 0.0
             if self._study.tell(outcome, shared + seconds):
-                finished = Finished(
+                finished = FinishedTrial(
                     outcome.candidate.name, outcome.accuracy, outcome.images, shared + seconds, outcome.error
                 )
                 self._watcher.judged(outcome.candidate, finished, done + told, total)
@@ -202,7 +202,7 @@ class _Worker:
         """What is known so far."""
         prepared, options = self._prepared, self._options
         finished = self._study.finished()
-        judged = judged_cuts([(prepared.chosen[key], cuts) for key, cuts in finished.items()], prepared.weights)
+        judged = evaluated_cuts([(prepared.chosen[key], cuts) for key, cuts in finished.items()], prepared.weights)
         best, advice = recommendation(judged, options.wanted)
         accuracies = _accuracies(finished)
         compared = [
@@ -229,7 +229,7 @@ def _outcomes(claimed: Sequence[Candidate], bench: Bench) -> Iterator[Outcome]:
     """An outcome for each candidate; what the method raises is that of those which have none yet."""
     left = list(claimed)
     try:
-        for outcome in METHODS[bench.settings.method].judge(claimed, bench):
+        for outcome in METHODS[bench.settings.method].evaluate(claimed, bench):
             left.remove(outcome.candidate)
             yield outcome
     except _CANDIDATES_OWN as error:
@@ -244,7 +244,7 @@ def _prepare(options: SearchOptions, watcher: SearchWatcher) -> _Prepared:
     )
     if not data.val:
         raise SearchError(f"{data.name} has too few images for a validation split, and cuts are chosen on it: add some")
-    settings = Settings(
+    settings = SearchSettings(
         data=options.data,
         images=fingerprint(data),
         birds=options.birds,
@@ -269,5 +269,5 @@ def _prepare(options: SearchOptions, watcher: SearchWatcher) -> _Prepared:
     return _Prepared(data, settings, surveyed, {f"{cut.name} [{known[cut.backbone]}]": cut for cut in chosen}, weights)
 
 
-def _accuracies(finished: dict[str, Finished]) -> dict[str, float]:
+def _accuracies(finished: dict[str, FinishedTrial]) -> dict[str, float]:
     return {key: cut.accuracy for key, cut in finished.items() if cut.accuracy is not None}

@@ -19,7 +19,7 @@ _DIGEST_BYTES = 8
 
 
 @dataclass(frozen=True)
-class Settings:
+class SearchSettings:
     """What decides the outcome for a candidate, besides the candidate and its weights.
 
     Attributes:
@@ -48,7 +48,7 @@ class Settings:
     def data_name(self) -> str:
         """The data without the folders they lie in, for people.
 
-        >>> Settings("cub:../shared/cub12/", "", 0, "probe", 96, None, None, None, 0).data_name
+        >>> SearchSettings("cub:../shared/cub12/", "", 0, "probe", 96, None, None, None, 0).data_name
         'cub12'
         """
         return Path(self.data.rpartition(":")[2]).name or self.data
@@ -88,11 +88,16 @@ def preset(name: str) -> MemberSettings:
 
 
 def training_config(
-    settings: Settings, backbone: str, at: str, weights: str | None, num_workers: int = 0, edits: tuple[str, ...] = ()
+    settings: SearchSettings,
+    backbone: str,
+    at: str,
+    weights: str | None,
+    num_workers: int = 0,
+    edits: tuple[str, ...] = (),
 ) -> RunConfig:
     """The run that `pixpnet train` makes of a cut, with the preset that suits its weights.
 
-    >>> settings = Settings("birds", "", 4800, "probe", 96, None, None, None, 0)
+    >>> settings = SearchSettings("birds", "", 4800, "probe", 96, None, None, None, 0)
     >>> training_config(settings, "small-61", "stage3", None).optimization.pretraining_epochs
     3
     """

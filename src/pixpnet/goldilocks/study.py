@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from pixpnet.goldilocks.bench import Outcome
 from pixpnet.goldilocks.candidates import Candidate
-from pixpnet.goldilocks.settings import Settings
+from pixpnet.goldilocks.settings import SearchSettings
 from pixpnet.goldilocks.storage import answering, open_storage, quiet
 from pixpnet.records import from_plain, to_plain
 
@@ -37,7 +37,7 @@ _SILENCE = 4  # a worker is taken for dead after so many signs that did not come
 
 
 @dataclass(frozen=True)
-class Finished:
+class FinishedTrial:
     """A candidate that needs no more work.
 
     Attributes:
@@ -63,7 +63,7 @@ class Study:
         heartbeat: seconds between signs of life.
     """
 
-    def __init__(self, url: str, settings: Settings, candidates: Mapping[str, Candidate], heartbeat: int) -> None:
+    def __init__(self, url: str, settings: SearchSettings, candidates: Mapping[str, Candidate], heartbeat: int) -> None:
         """Opens the study of these settings, or makes it.
 
         Args:
@@ -142,12 +142,12 @@ class Study:
             del self._mine[key]  # only now: what could not be told is given back
             return True
 
-    def finished(self) -> dict[str, Finished]:
+    def finished(self) -> dict[str, FinishedTrial]:
         """What is known so far of the candidates of this worker, whoever found it."""
         with answering(self.address):
             return self._finished()
 
-    def other_methods(self, settings: Settings) -> dict[str, dict[str, Finished]]:
+    def other_methods(self, settings: SearchSettings) -> dict[str, dict[str, FinishedTrial]]:
         """What other methods found on the same images, by the method and its budget, whatever the candidates."""
         import optuna
 
@@ -158,7 +158,7 @@ class Study:
                 if text is None or other.study_name == self._name:
                     continue
                 try:
-                    known = from_plain(Settings, json.loads(text), f"study {other.study_name}")
+                    known = from_plain(SearchSettings, json.loads(text), f"study {other.study_name}")
                 except (ValueError, TypeError):
                     continue  # of another version, or of somebody else: not to be compared with
                 if known.ground == settings.ground and known.method != settings.method:
@@ -170,7 +170,7 @@ class Study:
         """Gives the connections to the storage back."""
         self._storage.close()
 
-    def _finished(self) -> dict[str, Finished]:
+    def _finished(self) -> dict[str, FinishedTrial]:
         outcomes = _finished(self._trials.get_trials(deepcopy=False))
         return {key: finished for key, finished in outcomes.items() if key in self._candidates}
 
@@ -181,7 +181,7 @@ class Study:
         with answering(self.address), quiet(), self._storage.exclusively():
             yield
 
-    def _opened(self, settings: Settings) -> "Trials":
+    def _opened(self, settings: SearchSettings) -> "Trials":
         import optuna
 
         trials = optuna.create_study(
@@ -242,18 +242,18 @@ class Study:
                     break  # the storage is busy or away for a while; the next sign may reach it
 
 
-def _finished(trials: Sequence["FrozenTrial"]) -> dict[str, Finished]:
+def _finished(trials: Sequence["FrozenTrial"]) -> dict[str, FinishedTrial]:
     """The last word on each candidate, from trials in their order: complete, or failed with a reason."""
-    finished: dict[str, Finished] = {}
+    finished: dict[str, FinishedTrial] = {}
     for trial in trials:
         about = trial.user_attrs
         key = about[_KEY]
         if key in finished and finished[key].accuracy is not None:
             continue
         if trial.state.name == "COMPLETE":
-            finished[key] = Finished(key, trial.values[0], about[_IMAGES], about[_SECONDS], None)
+            finished[key] = FinishedTrial(key, trial.values[0], about[_IMAGES], about[_SECONDS], None)
         elif trial.state.name == "FAIL" and _ERROR in about:
-            finished[key] = Finished(key, None, about[_IMAGES], about[_SECONDS], about[_ERROR])
+            finished[key] = FinishedTrial(key, None, about[_IMAGES], about[_SECONDS], about[_ERROR])
         else:
             finished.pop(key, None)  # it is tried once more, or that came to no end
     return finished
@@ -263,7 +263,7 @@ def _network(candidate: Candidate) -> tuple[str, ...]:
     return (candidate.backbone, *candidate.edits)
 
 
-def _budget(settings: Settings) -> str:
+def _budget(settings: SearchSettings) -> str:
     parts = {"epochs": settings.epochs, "batch": settings.batch, "views": settings.views}
     text = ", ".join(f"{name} {value}" for name, value in parts.items() if value is not None)
     return f"{settings.method} ({text})" if text else settings.method

@@ -15,7 +15,7 @@ from pixpnet.config import RunConfig, TrainerOptions, plain_config
 from pixpnet.data import parse_spec
 from pixpnet.goldilocks.bench import Bench, Outcome, with_budget
 from pixpnet.goldilocks.candidates import Candidate
-from pixpnet.goldilocks.settings import Settings, training_config
+from pixpnet.goldilocks.settings import SearchSettings, training_config
 from pixpnet.goldilocks.weights import identity
 from pixpnet.records import from_plain
 from pixpnet.training import LogLine, Metrics, Nobody, Run, RunError, resume, train
@@ -123,7 +123,7 @@ def _accelerator(bench: Bench) -> str:
     return {"cuda": "gpu"}.get(bench.device.type, bench.device.type)
 
 
-def run_name(candidate: Candidate, weights: str | None, settings: Settings) -> str:
+def run_name(candidate: Candidate, weights: str | None, settings: SearchSettings) -> str:
     """Of the folder of a cut's run: another one for other edits, weights or settings, and no longer than disks take."""
     parts = (candidate.name, identity(weights), settings.digest)
     digest = hashlib.blake2b("\n".join(parts).encode(), digest_size=8).hexdigest()

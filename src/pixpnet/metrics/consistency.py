@@ -58,7 +58,7 @@ class Consistency(Metric):
     """`consistency` over samples that come one by one, in one process or in several.
 
     Its states are counts, so several processes that share out the samples find exactly what one would find. A sample
-    must come once in all: deal them out (`pixpnet.training.judging.deal`) instead of padding with repetitions.
+    must come once in all: share them out (`pixpnet.training.evaluation.shard`) instead of padding with repetitions.
 
     >>> from pixpnet.box import Box
     >>> metric = Consistency(num_prototypes=2, point_parts=(0, 1))

@@ -27,7 +27,7 @@ NOISE = 0.2
 """Standard deviation of the noise, in units of the normalised image."""
 
 
-class Agreement(NamedTuple):
+class HitAgreement(NamedTuple):
     """How one prototype's regions with and without noise agree.
 
     Attributes:
@@ -45,8 +45,8 @@ class StabilityScore(NamedTuple):
     """What stability came to.
 
     Attributes:
-        share: mean over the defined prototypes of `Agreement.same`; None if none is defined.
-        soft: mean over the defined prototypes of `Agreement.parts`; None if none is defined.
+        share: mean over the defined prototypes of `HitAgreement.same`; None if none is defined.
+        soft: mean over the defined prototypes of `HitAgreement.parts`; None if none is defined.
         undefined: how many prototypes have a class without an image that shows a part.
         each: for each prototype; None where undefined.
     """
@@ -54,7 +54,7 @@ class StabilityScore(NamedTuple):
     share: float | None
     soft: float | None
     undefined: int
-    each: tuple[Agreement | None, ...]
+    each: tuple[HitAgreement | None, ...]
 
 
 class Stability(Metric):
@@ -112,14 +112,17 @@ class Stability(Metric):
         """The scores of everything so far, by all processes."""
         counts = zip(self.same.tolist(), self.agreed.tolist(), self.images.tolist(), strict=True)
         return stability(
-            [Agreement(same / images, agreed / images, images) if images else None for same, agreed, images in counts]
+            [
+                HitAgreement(same / images, agreed / images, images) if images else None
+                for same, agreed, images in counts
+            ]
         )
 
 
-def stability(agreements: Sequence[Agreement | None]) -> StabilityScore:
+def stability(agreements: Sequence[HitAgreement | None]) -> StabilityScore:
     """Means over the prototypes that are defined.
 
-    >>> score = stability([Agreement(1.0, 1.0, 2), Agreement(0.0, 0.5, 8), None])
+    >>> score = stability([HitAgreement(1.0, 1.0, 2), HitAgreement(0.0, 0.5, 8), None])
     >>> score.share, score.soft, score.undefined
     (0.5, 0.75, 1)
     """

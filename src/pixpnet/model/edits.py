@@ -38,7 +38,7 @@ class EditError(ValueError):
 
 
 @dataclass(frozen=True)
-class Place:
+class EditTarget:
     """Where an edit is made.
 
     Attributes:
@@ -72,7 +72,7 @@ class Kind:
         words: what it does, for people; {} stands for the paths.
     """
 
-    change: Callable[[Place], None]
+    change: Callable[[EditTarget], None]
     words: str
 
 
@@ -102,7 +102,7 @@ def make_edits(network: nn.Module, edits: Sequence[str], keepers: Callable[[], f
     """Changes the network itself; whether the result runs is not looked at. See `apply_edits`."""
     for edit in edits:
         kind, path = _taken_apart(edit, network)
-        EDITS[kind].change(Place(edit, network, path, keepers))
+        EDITS[kind].change(EditTarget(edit, network, path, keepers))
 
 
 def shape_keepers(network: nn.Module, input_shape: tuple[int, ...]) -> frozenset[str]:
@@ -199,7 +199,7 @@ class PointwiseConv2d(nn.Conv2d):
         return super().forward(inputs)
 
 
-def _pointwise(target: Place) -> None:
+def _pointwise(target: EditTarget) -> None:
     modules = dict(target.module.named_modules(prefix=target.path))
     convolutions = {
         path: module
@@ -220,7 +220,7 @@ def _pointwise(target: Place) -> None:
         _put(target.network, convolution, PointwiseConv2d(convolution))
 
 
-def _unstride(target: Place) -> None:
+def _unstride(target: EditTarget) -> None:
     strided = [module for module in target.module.modules() if is_strided(module)]
     if not strided:
         raise target.refusal(
@@ -232,7 +232,7 @@ def _unstride(target: Place) -> None:
         module.stride = (1, 1)
 
 
-def _drop(target: Place) -> None:
+def _drop(target: EditTarget) -> None:
     module = target.module
     if isinstance(module, nn.Identity):
         raise target.refusal(f"{target.path} is the identity already")  # so a list is no longer than the network

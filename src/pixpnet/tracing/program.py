@@ -23,7 +23,7 @@ class Traced:
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class TracedStep:
     """One operation, never in its in-place form.
 
     Attributes:
@@ -63,9 +63,9 @@ class Program:
 
     image: Traced
     result: Traced
-    steps: tuple[Step, ...]
+    steps: tuple[TracedStep, ...]
 
-    def readers(self, traced: Traced) -> list[Step]:
+    def readers(self, traced: Traced) -> list[TracedStep]:
         """The operations that read a tensor."""
         return [step for step in self.steps if traced in step.inputs]
 
@@ -97,7 +97,7 @@ class Program:
         return partners.get(self.result) is other.result
 
 
-def needed(image: Traced, result: Traced, steps: list[Step]) -> Program:
+def needed(image: Traced, result: Traced, steps: list[TracedStep]) -> Program:
     """The program of the steps that the result depends on; a cut at several layers runs others as well."""
     wanted, used = {result}, []
     for step in reversed(steps):

@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from pixpnet.fields import UnsupportedOperation
 from pixpnet.fields.rules.registry import functional_form
-from pixpnet.tracing.program import Program, Step, Traced, needed, tensors_in
+from pixpnet.tracing.program import Program, Traced, TracedStep, needed, tensors_in
 
 # Between a network and its replay, of the largest value: the same operations, perhaps by other kernels.
 _TOLERANCE = 1e-5
@@ -107,7 +107,7 @@ class _Recorder(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.steps: list[Step] = []
+        self.steps: list[TracedStep] = []
         self.values: dict[Traced, Tensor] = {}
         # `values` holds every memory that is in here, so none is freed and used again.
         self._traced: dict[Any, Traced] = {}
@@ -143,7 +143,7 @@ class _Recorder(TorchDispatchMode):
         outputs = tuple(self.follow(tensor) for tensor in tensors_in(result))
         if not outputs:
             raise RecordingError(f"the network's code reads a value ({func}), and what it does with it is no operation")
-        self.steps.append(Step(func, named, inputs, outputs))
+        self.steps.append(TracedStep(func, named, inputs, outputs))
         return result
 
     def _overwrite(
@@ -164,7 +164,7 @@ class _Recorder(TorchDispatchMode):
             )
         self.values[before] = target.clone()
         result = func(**arguments)
-        self.steps.append(Step(form, {**_defaults(func), **named}, inputs, (self.follow(target),)))
+        self.steps.append(TracedStep(form, {**_defaults(func), **named}, inputs, (self.follow(target),)))
         return result
 
 

@@ -1,9 +1,9 @@
 """Training: losses, replacement, the plan of epochs, the Lightning module, and a run on disk."""
 
 import pixpnet._torchvision  # noqa: F401  before torchmetrics and Lightning import torchvision
+from pixpnet.training.evaluation import Evaluation, Interval, evaluate
 from pixpnet.training.finishing import Metrics
 from pixpnet.training.fitting import TrainingDiverged
-from pixpnet.training.judging import Interval, Judgement, judge
 from pixpnet.training.log import LogLine
 from pixpnet.training.replacement import replace_prototypes
 from pixpnet.training.run import OpeningLine, Run, RunError
@@ -12,8 +12,8 @@ from pixpnet.training.train import resume, train, train_on
 from pixpnet.training.watching import Nobody, Watcher
 
 __all__ = [
+    "Evaluation",
     "Interval",
-    "Judgement",
     "LogLine",
     "Metrics",
     "Nobody",
@@ -22,7 +22,7 @@ __all__ = [
     "RunError",
     "TrainingDiverged",
     "Watcher",
-    "judge",
+    "evaluate",
     "open_data_of",
     "open_run_data",
     "refuse_other_classes",

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from pixpnet.data.scan import Progress
 from pixpnet.model import BehindStem, PixPNet
 from pixpnet.model.modes import evaluating
-from pixpnet.training.judging import Judgement, ReadingCounts, batch_count, judgement
+from pixpnet.training.evaluation import Evaluation, ReadingCounts, batch_count, evaluation_of
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,8 @@ class Evaluated:
         logits: of the model, for every image in its order.
     """
 
-    after: Judgement
-    before: Judgement
+    after: Evaluation
+    before: Evaluation
     logits: Float[Tensor, "images classes"]
 
 
@@ -71,13 +71,13 @@ def evaluate_both(
     truth = torch.cat(labels)
     after, earlier = (torch.cat(held) for held in logits)
     kept_counts, replaced = readings
-    return Evaluated(_judgement(after, truth, kept_counts), _judgement(earlier, truth, replaced), after)
+    return Evaluated(_evaluation(after, truth, kept_counts), _evaluation(earlier, truth, replaced), after)
 
 
-def _judgement(logits: Float[Tensor, "images classes"], labels: Tensor, readings: ReadingCounts) -> Judgement:
+def _evaluation(logits: Float[Tensor, "images classes"], labels: Tensor, readings: ReadingCounts) -> Evaluation:
     classes = logits.shape[1]
     pairs = classes * labels + logits.argmax(dim=1)
     confusion = pairs.bincount(minlength=classes * classes).view(classes, classes).tolist()
     loss = float(F.cross_entropy(logits, labels))
-    evaluation = judgement(confusion, inf if isnan(loss) else loss)
+    evaluation = evaluation_of(confusion, inf if isnan(loss) else loss)
     return replace(evaluation, readings=readings.compute(evaluation.images))

@@ -14,10 +14,10 @@ from pixpnet.model.file import backbone_in
 from pixpnet.model.weights import read_state
 from pixpnet.training.answers import AnswerLine, answer_lines
 from pixpnet.training.crops import write_crops
+from pixpnet.training.evaluation import Evaluation
 from pixpnet.training.features import ViewOf, plain_feature_loader
 from pixpnet.training.final_evaluation import Evaluated, evaluate_both
 from pixpnet.training.fitting import Fitting
-from pixpnet.training.judging import Judgement
 from pixpnet.training.preparing import freeze
 from pixpnet.training.run import Run, RunError
 
@@ -40,10 +40,10 @@ class Metrics:
 
     chosen_epoch: int
     epochs: int
-    validation: Judgement
-    validation_before: Judgement | None
-    test: Judgement | None
-    test_before: Judgement | None
+    validation: Evaluation
+    validation_before: Evaluation | None
+    test: Evaluation | None
+    test_before: Evaluation | None
     mean_field: float
     largest_field: float
     prototypes: int

@@ -25,8 +25,8 @@ from pixpnet.model.backbone import WatchedMaps
 from pixpnet.parts.losses import LossParts, Step, loss_of
 from pixpnet.records import from_plain, to_plain
 from pixpnet.settings import MemberSettings, Replacement
+from pixpnet.training.evaluation import Evaluation, evaluate
 from pixpnet.training.features import AnyBatch, ViewOf
-from pixpnet.training.judging import Judgement, judge
 from pixpnet.training.log import REPLACED_DISTANCE, LogLine, log_line
 from pixpnet.training.material import Material
 from pixpnet.training.replacement import replace_prototypes
@@ -314,8 +314,8 @@ class Fitting(pl.LightningModule):
         self.taken_from = tuple(origin.image for origin in origins)
         return {REPLACED_DISTANCE: sum(origin.distance for origin in origins) / len(origins)}
 
-    def _validate(self, task: str) -> Judgement:
-        return judge(
+    def _validate(self, task: str) -> Evaluation:
+        return evaluate(
             self._answering,
             self.model.num_classes,
             self._plain_batches(self.material.data.val),

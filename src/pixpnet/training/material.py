@@ -8,8 +8,8 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 from pixpnet.data import Augmentation, DataSet, Entry, Loading, Preprocessing, plain_loader, training_loader
+from pixpnet.training.evaluation import shard
 from pixpnet.training.features import Features, ViewOf, feature_loader, plain_feature_loader
-from pixpnet.training.judging import deal
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Material:
 
     def plain_batches(self, entries: Sequence[Entry], rank: int, world: int) -> DataLoader[Any]:
         """Images as they are, in batches; each process gets whole ones."""
-        share = deal(entries, self.loading.batch_size, rank, world)
+        share = shard(entries, self.loading.batch_size, rank, world)
         if self.features is not None:
             return plain_feature_loader(self.features, share, self.loading.batch_size)
         return plain_loader(self.data, share, self.preprocessing, self.loading)

@@ -26,7 +26,7 @@ from pixpnet.model.modes import evaluating
 from pixpnet.model.origin import Matrix
 from pixpnet.parts import Ownership
 from pixpnet.settings import Replacement
-from pixpnet.training.judging import batch_count
+from pixpnet.training.evaluation import batch_count
 
 Unique = Literal["image", "patch", "none"]
 _NOBODY = -1

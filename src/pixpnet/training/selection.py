@@ -6,27 +6,27 @@ from math import sqrt
 from torch import Tensor
 
 from pixpnet.model import PixPNet
-from pixpnet.training.judging import Judgement
+from pixpnet.training.evaluation import Evaluation
 from pixpnet.training.log import LogLine
 
 
-def is_best(judgement: Judgement, lines: Sequence[LogLine]) -> bool:
+def is_best(evaluation: Evaluation, lines: Sequence[LogLine]) -> bool:
     """Whether validation has nothing against a model: at most one standard error below the most accurate so far.
 
     Few images cannot tell neighbouring epochs apart; the later of two equals has learnt with lower rates, and its
     prototypes moved less when they became patches. So the last epoch within one standard error is kept.
 
     Args:
-        judgement: of the model, on the validation images.
+        evaluation: of the model, on the validation images.
         lines: of the epochs before.
     """
     accuracies = [line.val_accuracy_after for line in lines if line.best and line.val_accuracy_after is not None]
     if not accuracies:
         return True
     # One right and one wrong answer more, so that a perfect score on few images is not taken for certainty.
-    images = judgement.images + 2
-    best = (max(accuracies) * judgement.images + 1) / images
-    return judgement.accuracy >= max(accuracies) - sqrt(best * (1 - best) / images)
+    images = evaluation.images + 2
+    best = (max(accuracies) * evaluation.images + 1) / images
+    return evaluation.accuracy >= max(accuracies) - sqrt(best * (1 - best) / images)
 
 
 def learnt_state(model: PixPNet) -> dict[str, Tensor]:

@@ -17,7 +17,7 @@ from pixpnet.explanation.text import also_text
 from pixpnet.mapping.scene import Heatmaps
 from pixpnet.views.colors import GREEN_TEXT, GRID, INK, MUTED, REGIONS, VERMILION_TEXT
 from pixpnet.views.pictures import GRAY, cut_out, image_pixels, prototype_pixels
-from pixpnet.views.slide import HEIGHT, SMALLEST, WIDTH, Heat, Place, Slide
+from pixpnet.views.slide import HEIGHT, SMALLEST, WIDTH, Heat, Placement, Slide
 from pixpnet.views.tags import tag_places
 from pixpnet.views.words import (
     grid_words,
@@ -106,7 +106,7 @@ def _image(
 
 def _tags(
     slide: Slide,
-    place: Place,
+    place: Placement,
     terms: Sequence[Term],
     outlined: Sequence[tuple[int, Sequence[int]]],
     size: tuple[int, int],

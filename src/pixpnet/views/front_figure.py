@@ -11,7 +11,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, NullLocator
 
-from pixpnet.goldilocks import Judged, SearchResult
+from pixpnet.goldilocks import EvaluatedCut, SearchResult
 from pixpnet.views.colors import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, SKY, VERMILION
 from pixpnet.views.labels import Rect, Spot, nearest_edge, place_labels
 from pixpnet.views.slide import HEIGHT, POINT, WIDTH, Slide, label_axes
@@ -65,7 +65,7 @@ def family(backbone: str) -> str:
     return match[0] if match else plain
 
 
-def _styles(cuts: Sequence[Judged]) -> dict[str, tuple[str, str]]:
+def _styles(cuts: Sequence[EvaluatedCut]) -> dict[str, tuple[str, str]]:
     """A colour for each family, a marker for each network of a family."""
     backbones = sorted({cut.backbone for cut in cuts}, key=lambda name: (family(name), len(name), name))
     families = list(dict.fromkeys(map(family, backbones)))
@@ -77,7 +77,7 @@ def _styles(cuts: Sequence[Judged]) -> dict[str, tuple[str, str]]:
     return styles
 
 
-def _plot(axes: Axes, result: SearchResult, cuts: Sequence[Judged], styles: dict[str, tuple[str, str]]) -> None:
+def _plot(axes: Axes, result: SearchResult, cuts: Sequence[EvaluatedCut], styles: dict[str, tuple[str, str]]) -> None:
     low, high = (100 * share for share in result.zone)
     fields = [100 * cut.mean_field for cut in cuts] + [share for share in (low, high) if share]
     accuracies = [100 * (cut.accuracy or 0.0) for cut in cuts] or [0.0, 100.0]
@@ -119,7 +119,7 @@ def _plot(axes: Axes, result: SearchResult, cuts: Sequence[Judged], styles: dict
     label_axes(axes, "mean field of a cell, % of the image", "validation accuracy, %")
 
 
-def _write_names(slide: Slide, axes: Axes, result: SearchResult, cuts: Sequence[Judged]) -> None:
+def _write_names(slide: Slide, axes: Axes, result: SearchResult, cuts: Sequence[EvaluatedCut]) -> None:
     """Names beside the cuts on the front; the recommended one chooses its place first."""
     named = sorted(result.front, key=lambda cut: cut.name != result.recommended)
     font = FontProperties(size=_LABEL)
@@ -207,11 +207,11 @@ def _marker(slide: Slide, x: float, y: float, color: str, marker: str) -> None:
     slide.figure.add_artist(dot)
 
 
-def _data_place(cut: Judged) -> tuple[float, float]:
+def _data_place(cut: EvaluatedCut) -> tuple[float, float]:
     return 100 * cut.mean_field, 100 * (cut.accuracy or 0.0)
 
 
-def _on_slide(axes: Axes, cut: Judged) -> Spot:
+def _on_slide(axes: Axes, cut: EvaluatedCut) -> Spot:
     """Where a cut is drawn, in inches from the top left corner."""
     x, y = _data_place(cut)
     bottom, top = map(float, axes.get_ylim())  # of numpy's type
@@ -223,6 +223,6 @@ def _across(axes: Axes, field: float) -> float:
     return _LEFT + _PLOT_WIDTH * (log10(field) - log10(left)) / (log10(right) - log10(left))
 
 
-def _how_many(cuts: Sequence[Judged]) -> str:
+def _how_many(cuts: Sequence[EvaluatedCut]) -> str:
     counts = {cut.images for cut in cuts}
     return f" ({counts.pop()})" if len(counts) == 1 else ""

@@ -15,7 +15,7 @@ from pixpnet.model import PixPNet
 from pixpnet.settings import KEPT_EPOCH
 from pixpnet.views.blocks import explanation_block, prototype_blocks
 from pixpnet.views.colors import ON_REGIONS, REGIONS
-from pixpnet.views.report import Report, grid_blocks, judged, surroundings, taken_for, tested, worst
+from pixpnet.views.report import Report, evaluated, grid_blocks, surroundings, taken_for, tested, worst
 from pixpnet.views.stock import Stock
 from pixpnet.views.tree_blocks import tree_block
 from pixpnet.views.words import CLAIM, SEES_EVERYTHING, deviation, percent
@@ -76,7 +76,7 @@ def report_page(report: Report) -> str:
             "report": report,
             "metrics": report.metrics,
             "kept_epoch": KEPT_EPOCH,
-            "judged": judged(report.metrics),
+            "evaluated": evaluated(report.metrics),
             "grids": grid_blocks(report, stock),
             "score_note": "" if note is None else score_text(note),
             "sections": [section for section in sections if section[2]],
@@ -89,7 +89,7 @@ def report_page(report: Report) -> str:
             "classes": [(name, prototype_blocks(model, stock, label)) for label, name in enumerate(model.class_names)],
             "classes_open": model.num_classes <= _OPEN_CLASSES,
             "few_classes": model.num_classes <= _FEW_CLASSES,
-            "confused": taken_for(report.judgement, model.class_names),
+            "confused": taken_for(report.evaluation, model.class_names),
             "mistakes": None if report.mistakes is None else report.mistakes[:_MISTAKES],
         },
     )

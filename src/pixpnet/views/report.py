@@ -11,7 +11,7 @@ from pixpnet.explanation import Explanation, Proof, Term, Trial
 from pixpnet.explanation.text import share_of
 from pixpnet.fields import Field
 from pixpnet.model import Grid, PixPNet, picture_name
-from pixpnet.training import Judgement, Metrics, OpeningLine
+from pixpnet.training import Evaluation, Metrics, OpeningLine
 from pixpnet.training.answers import AnswerLine
 from pixpnet.views.pictures import image_pixels, training_pixels
 from pixpnet.views.prototypes import grid_names
@@ -37,8 +37,8 @@ class Report:
         metrics: how it was judged when its training ended.
         openings: of the test split.
         split: where examples are from, for people.
-        judged_split: whose confusion is shown, for people: test where the run was judged on it.
-        judgement: on that split.
+        evaluated_split: whose confusion is shown, for people: test where the run was judged on it.
+        evaluation: on that split.
         mistakes: the wrong answers there, the surest first; None where the run did not keep its answers.
         examples: explained, best with proofs.
         notes: what the reader must know about this report, such as that the data were not at hand.
@@ -51,8 +51,8 @@ class Report:
     metrics: Metrics
     openings: tuple[OpeningLine, ...]
     split: str
-    judged_split: str
-    judgement: Judgement
+    evaluated_split: str
+    evaluation: Evaluation
     mistakes: tuple[AnswerLine, ...] | None
     examples: tuple[Example, ...]
     notes: tuple[str, ...]
@@ -61,12 +61,12 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Judged:
+class SplitEvaluation:
     """A split before and after replacement; `before` is None where prototypes are never replaced."""
 
     split: str
-    before: Judgement | None
-    after: Judgement
+    before: Evaluation | None
+    after: Evaluation
 
 
 @dataclass(frozen=True)
@@ -126,12 +126,12 @@ class Confusion:
     images: int
 
 
-def judged(metrics: Metrics) -> tuple[Judged, ...]:
+def evaluated(metrics: Metrics) -> tuple[SplitEvaluation, ...]:
     """The splits that a run was judged on, test first."""
-    validation = Judged("validation", metrics.validation_before, metrics.validation)
+    validation = SplitEvaluation("validation", metrics.validation_before, metrics.validation)
     if metrics.test is None:
         return (validation,)
-    return Judged("test", metrics.test_before, metrics.test), validation
+    return SplitEvaluation("test", metrics.test_before, metrics.test), validation
 
 
 def tested(examples: Sequence[Example]) -> tuple[Tested, ...]:
@@ -184,16 +184,16 @@ def worst(examples: Sequence[Example], stock: Stock, most: int = 3) -> tuple[tup
     return tuple((shot, caption) for _, shot, caption in mistakes[:most])
 
 
-def taken_for(judgement: Judgement, class_names: Sequence[str], most: int = 20) -> tuple[Confusion, ...]:
+def taken_for(evaluation: Evaluation, class_names: Sequence[str], most: int = 20) -> tuple[Confusion, ...]:
     """The most frequent mistakes.
 
-    >>> from pixpnet.training.judging import judgement
-    >>> taken_for(judgement([[3, 2], [0, 4]], loss=0.1), ("jay", "wren"))
+    >>> from pixpnet.training.evaluation import evaluation_of
+    >>> taken_for(evaluation_of([[3, 2], [0, 4]], loss=0.1), ("jay", "wren"))
     (Confusion(truth='jay', taken_for='wren', images=2),)
     """
     wrong = [
         Confusion(class_names[truth], class_names[answer], images)
-        for truth, row in enumerate(judgement.confusion)
+        for truth, row in enumerate(evaluation.confusion)
         for answer, images in enumerate(row)
         if images and truth != answer
     ]

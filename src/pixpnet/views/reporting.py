@@ -19,7 +19,7 @@ from pixpnet.records import from_plain
 from pixpnet.training import Metrics, Run
 from pixpnet.training.answers import AnswerLine, confusion_of
 from pixpnet.training.converting import conversion_note
-from pixpnet.training.judging import Judgement, judgement
+from pixpnet.training.evaluation import Evaluation, evaluation_of
 from pixpnet.views.page import report_page
 from pixpnet.views.report import Example, Report, Tested, tested
 from pixpnet.whole_file import written_whole
@@ -111,7 +111,7 @@ def report(
             )
             chosen = _draw(model, data, entries, examples, seed, told)
     shown = explained(model, chosen, seed, told)
-    judged_split, judged, mistakes = _judged(run_folder, metrics, model.class_names)
+    evaluated_split, evaluation, mistakes = _evaluated(run_folder, metrics, model.class_names)
     kind, _, folder = run_folder.config.data.partition(":")
     page = report_page(
         Report(
@@ -120,8 +120,8 @@ def report(
             metrics=metrics,
             openings=run_folder.read_openings(),
             split="validation" if split == "val" else "test",
-            judged_split=judged_split,
-            judgement=judged,
+            evaluated_split=evaluated_split,
+            evaluation=evaluation,
             mistakes=mistakes,
             examples=shown,
             notes=tuple(notes),
@@ -132,15 +132,17 @@ def report(
     return ReportPage(page, tuple(notes), tested(shown), missing)
 
 
-def _judged(run: Run, metrics: Metrics, names: tuple[str, ...]) -> tuple[str, Judgement, tuple[AnswerLine, ...] | None]:
+def _evaluated(
+    run: Run, metrics: Metrics, names: tuple[str, ...]
+) -> tuple[str, Evaluation, tuple[AnswerLine, ...] | None]:
     """The split whose confusion is shown, how the model did there, and its mistakes, where the run kept them."""
-    split, judged = ("validation", metrics.validation) if metrics.test is None else ("test", metrics.test)
+    split, evaluation = ("validation", metrics.validation) if metrics.test is None else ("test", metrics.test)
     answers = run.read_answers()
     if answers is None:
-        return split, judged, None
+        return split, evaluation, None
     lines = [line for line in answers if line.split == ("val" if split == "validation" else "test")]
     mistakes = sorted((line for line in lines if line.answer != line.truth), key=lambda line: -line.lead)
-    return split, judgement(confusion_of(lines, names), judged.loss), tuple(mistakes)
+    return split, evaluation_of(confusion_of(lines, names), evaluation.loss), tuple(mistakes)
 
 
 def _read(images: Sequence[Path], model: PixPNet) -> list[Sample]:

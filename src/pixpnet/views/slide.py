@@ -30,7 +30,7 @@ _MANY_RINGS = 8
 
 
 @dataclass(frozen=True)
-class Place:
+class Placement:
     """Where a picture is: inches of its top left corner, and inches for each of its pixels."""
 
     x: float
@@ -94,11 +94,11 @@ class Slide:
 
     def picture(
         self, pixels: UInt8[np.ndarray, "height width 3"], x: float, y: float, side: float, heat: "Heat | None" = None
-    ) -> Place:
+    ) -> Placement:
         """A picture in the top left corner of a square, with a heat map over it if one is given."""
         height, width = pixels.shape[:2]
         scale = side / max(height, width)
-        place = Place(x, y, width * scale, height * scale, scale)
+        place = Placement(x, y, width * scale, height * scale, scale)
         extent = (x, x + place.width, y + place.height, y)
         self._axes.imshow(pixels, extent=extent, interpolation="antialiased", aspect="auto", zorder=1)
         if heat is not None:
@@ -106,7 +106,9 @@ class Slide:
         self._axes.set(xlim=self._axes.get_xlim(), ylim=self._axes.get_ylim())
         return place
 
-    def outline(self, place: Place, region: Sequence[Box], color: str, dashed: bool = False, width: float = 2) -> None:
+    def outline(
+        self, place: Placement, region: Sequence[Box], color: str, dashed: bool = False, width: float = 2
+    ) -> None:
         """The boundary of a region on a picture."""
         corners, codes = [], []
         outlines = rings(region)

@@ -9,8 +9,8 @@ from jaxtyping import UInt8
 
 from pixpnet.data.birds.canvas import Canvas
 from pixpnet.data.birds.colors import Color
-from pixpnet.data.birds.scenes import SCENES, Scene
-from pixpnet.data.birds.stamps import Layer, scatter
+from pixpnet.data.birds.scenes import SCENES, Scenery
+from pixpnet.data.birds.stamps import StampLayer, scatter
 
 _FRACTION_BITS = 4
 _BLUR = 0.02
@@ -24,7 +24,7 @@ _DISTRACTORS = (
 )
 
 
-def choose_scene(generator: np.random.Generator) -> Scene:
+def choose_scene(generator: np.random.Generator) -> Scenery:
     """One of `SCENES`, all equally likely.
 
     >>> choose_scene(np.random.default_rng(0)) in SCENES
@@ -34,7 +34,7 @@ def choose_scene(generator: np.random.Generator) -> Scene:
 
 
 def paint_background(
-    generator: np.random.Generator, scene: Scene, size: tuple[int, int]
+    generator: np.random.Generator, scene: Scenery, size: tuple[int, int]
 ) -> UInt8[np.ndarray, "rows cols 3"]:
     """The far part of a scene, out of focus.
 
@@ -59,7 +59,7 @@ def paint_background(
 
 
 def paint_clutter(
-    generator: np.random.Generator, canvas: Canvas, scene: Scene, paints: dict[str, Color], amount: float
+    generator: np.random.Generator, canvas: Canvas, scene: Scenery, paints: dict[str, Color], amount: float
 ) -> None:
     """The near part of a scene, then leaves, berries and blades in the colours of the bird.
 
@@ -76,5 +76,5 @@ def paint_clutter(
         colors = tuple(paints[tone] for tone in tones)
         # Blades grow into the picture from below; the rest is anywhere, in any direction.
         band, angle = ((1.0, 1.15), (-25.0, 25.0)) if stamp == "blade" else ((0.0, 1.0), (0.0, 360.0))
-        copies = scatter(generator, Layer(stamp, count, size, band, colors, angle), canvas.size)
+        copies = scatter(generator, StampLayer(stamp, count, size, band, colors, angle), canvas.size)
         canvas.fill_all(canvas.fixed(copies.outlines), copies.colors)

@@ -24,7 +24,7 @@ _FRACTION_BITS = 4
 
 
 @dataclass(frozen=True)
-class Finished:
+class Drawing:
     """What a canvas leaves behind."""
 
     picture: UInt8[np.ndarray, "rows cols 3"]
@@ -82,7 +82,7 @@ class Canvas:
         for polygon, color in zip(polygons, colors, strict=True):
             self.fill(polygon, color)
 
-    def finish(self) -> Finished:
+    def finish(self) -> Drawing:
         """The picture and the labels; this uses the canvas up."""
         centers = slice(self.fineness // 2, None, self.fineness)
         box = (self.fineness, self.fineness)
@@ -92,4 +92,4 @@ class Canvas:
         # Block means, as `cv2.resize` with INTER_AREA gives them, at a third of its price.
         cover = cv2.blur(labeled, box)[centers, centers].copy()
         cv2.blur(self.layers, box, dst=self.layers)
-        return Finished(self.layers[centers, centers, :3].copy(), labels, cover)
+        return Drawing(self.layers[centers, centers, :3].copy(), labels, cover)

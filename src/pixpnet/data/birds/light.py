@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from jaxtyping import UInt8
 
-from pixpnet.data.birds.canvas import Finished
+from pixpnet.data.birds.canvas import Drawing
 from pixpnet.data.birds.species import PARTS
 
 _HEIGHTS = {
@@ -53,11 +53,11 @@ def draw_light(generator: np.random.Generator, strength: float) -> Light:
     return Light((float(np.cos(angle)), -float(np.sin(angle))), (level * red, level, level * blue))
 
 
-def illuminate(finished: Finished, light: Light, unit: float) -> UInt8[np.ndarray, "rows cols 3"]:
+def illuminate(finished: Drawing, light: Light, unit: float) -> UInt8[np.ndarray, "rows cols 3"]:
     """The picture under a light; `unit` is the length of the trunk in pixels.
 
     >>> empty = np.zeros((8, 8), np.uint8)
-    >>> gray = Finished(np.full((8, 8, 3), 100, np.uint8), labels=empty, cover=empty)
+    >>> gray = Drawing(np.full((8, 8, 3), 100, np.uint8), labels=empty, cover=empty)
     >>> illuminate(gray, Light((0.0, -1.0), (1.0, 1.1, 1.0)), unit=4.0)[0, 0].tolist()
     [100, 110, 100]
     """

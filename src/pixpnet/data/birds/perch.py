@@ -13,7 +13,7 @@ from pixpnet.data.birds.canvas import Canvas
 from pixpnet.data.birds.colors import Color, hue
 from pixpnet.data.birds.curves import closed_curve, path, ribbon, turn
 from pixpnet.data.birds.pose import Pose
-from pixpnet.data.birds.scenes import Scene
+from pixpnet.data.birds.scenes import Scenery
 from pixpnet.data.birds.stamps import STAMPS, place
 
 _LEAF = 0.36
@@ -67,7 +67,7 @@ _PERCHES = {"branch": _branch(), "post": _post(), "stone": _stone()}
 _SNOW_CAP = _limb(0.06, 0.0, 0.10, 0.09, 0.085, 0.08, 0.07, 0.0)
 
 
-def paint_perch(generator: np.random.Generator, canvas: Canvas, scene: Scene, pose: Pose) -> None:
+def paint_perch(generator: np.random.Generator, canvas: Canvas, scene: Scenery, pose: Pose) -> None:
     """Paint the perch of a scene under the feet of a bird."""
     side, thickness, *leaves = generator.uniform(-1, 1, 6).tolist()
     stretch = np.diag([pose.unit if side > 0 else -pose.unit, pose.unit * (1 + 0.2 * thickness)])
@@ -86,7 +86,7 @@ def paint_perch(generator: np.random.Generator, canvas: Canvas, scene: Scene, po
         _paint_leaves(generator, canvas, scene, stems, _LEAF * pose.unit)
 
 
-def paint_sprig(generator: np.random.Generator, canvas: Canvas, scene: Scene, pose: Pose) -> None:
+def paint_sprig(generator: np.random.Generator, canvas: Canvas, scene: Scenery, pose: Pose) -> None:
     """Paint three leaves in front of some part of a bird."""
     angle, distance = 2 * np.pi * generator.random(), 0.2 + 0.55 * generator.random()
     stem = pose.maps["trunk"][:, 2] + pose.unit * distance * np.array([np.cos(angle), np.sin(angle)])
@@ -96,7 +96,7 @@ def paint_sprig(generator: np.random.Generator, canvas: Canvas, scene: Scene, po
 def _paint_leaves(
     generator: np.random.Generator,
     canvas: Canvas,
-    scene: Scene,
+    scene: Scenery,
     stems: Float[np.ndarray, "leaves 2"],
     length: float,
 ) -> None:

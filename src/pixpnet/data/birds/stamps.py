@@ -43,7 +43,7 @@ STAMPS: Mapping[str, Float[np.ndarray, "_ 2"]] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class Layer:
+class StampLayer:
     """Many copies of one stamp, scattered over a band of the picture."""
 
     stamp: str
@@ -65,10 +65,10 @@ class Scatter:
     colors: list[Color]
 
 
-def scatter(generator: np.random.Generator, layer: Layer, size: tuple[int, int]) -> Scatter:
+def scatter(generator: np.random.Generator, layer: StampLayer, size: tuple[int, int]) -> Scatter:
     """Put copies of a stamp at random over a picture of (rows, cols); half of them are mirrored.
 
-    >>> leaves = Layer("leaf", 3, (0.1, 0.2), (0.0, 1.0), ((0, 128, 0),))
+    >>> leaves = StampLayer("leaf", 3, (0.1, 0.2), (0.0, 1.0), ((0, 128, 0),))
     >>> scatter(np.random.default_rng(0), leaves, (64, 64)).outlines.shape
     (3, 32, 2)
     """

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pixpnet.fields.errors import UnknownValue, UnsupportedOperation
 from pixpnet.fields.rules.registry import Call, rule
-from pixpnet.fields.rules.taps import Anywhere, Windows, scatter_taps
+from pixpnet.fields.rules.taps import Anywhere, TapWindows, scatter_taps
 from pixpnet.fields.sources import Sources
 from pixpnet.fields.terms import Taps
 
@@ -84,7 +84,7 @@ def gather(call: Call) -> Sources:
     indices = _place(call, call["index"])
     if indices is None:
         reach = call.reach(call["index"])
-        if isinstance(reach, Windows):
+        if isinstance(reach, TapWindows):
             return Sources.union([_windows(call, sources, reach), call.sources("index")])
         everything = _reached(call, sources, dim, call["index"])
         for k, size in enumerate(call.shape):
@@ -193,7 +193,7 @@ def _reached(call: Call, sources: Sources, dim: int, index: Tensor) -> Sources:
     return sources.reduce([dim], keepdim=True)
 
 
-def _windows(call: Call, sources: Sources, reach: Windows) -> Sources:
+def _windows(call: Call, sources: Sources, reach: TapWindows) -> Sources:
     """``x.flatten(2).gather(2, indices)`` with the indices of a pooling: its windows of x."""
     lead = sources.shape[:-1]
     if call["dim"] % len(sources.shape) != len(lead) or reach.size != sources.shape[-1]:

@@ -12,7 +12,7 @@ from torch._ops import OpOverload
 
 from pixpnet.fields.rules.convolution import pool_taps
 from pixpnet.fields.rules.registry import Call
-from pixpnet.fields.rules.taps import Anywhere, Reach, Windows
+from pixpnet.fields.rules.taps import Anywhere, Reach, TapWindows
 
 aten = torch.ops.aten
 
@@ -25,7 +25,7 @@ def reach_of(call: Call, result: int) -> Reach | None:
         return Anywhere(prod(shape) if dim is None else shape[dim] if shape else 1)
     if call.operation in _POOLS and result == 1:
         taps = pool_taps(call)
-        return Windows(call.sources("self").shape[-len(taps) :], tuple(taps))
+        return TapWindows(call.sources("self").shape[-len(taps) :], tuple(taps))
     if call.operation in _COPIES:
         return call.reach(call.args[0])
     if call.operation is aten.remainder.Scalar:  # in `torch.take_along_dim`, to allow for negative positions

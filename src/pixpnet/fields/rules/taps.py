@@ -20,7 +20,7 @@ class Anywhere:
 
 
 @dataclass(frozen=True, eq=False)
-class Windows:
+class TapWindows:
     """Each element a position of its own window of a row-major plane, one array of taps for each of its axes."""
 
     plane: tuple[int, ...]
@@ -33,7 +33,7 @@ class Windows:
 
 
 # Which positions a tensor that depends on the image can name where it is used as an index (`reach.py`).
-Reach = Anywhere | Windows
+Reach = Anywhere | TapWindows
 
 
 def window_taps(size: int, out: int, kernel: int, stride: int = 1, padding: int = 0, dilation: int = 1) -> Taps:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pixpnet.data import Preprocessing
-from pixpnet.tracing import Recording, Step, Traced
+from pixpnet.tracing import Recording, Traced, TracedStep
 from pixpnet.tracing.program import tensors_in
 
 aten = torch.ops.aten
@@ -63,7 +63,7 @@ class PixelBox:
                 ends = torch.stack(values)
                 self._bounds[output] = Bounds(ends.amin(dim=0), ends.amax(dim=0))
 
-    def _corners(self, step: Step) -> list[dict[Traced, Tensor]]:
+    def _corners(self, step: TracedStep) -> list[dict[Traced, Tensor]]:
         """The inputs where the results are the least and the greatest: all dark, all bright, or one against another."""
         inputs = list(dict.fromkeys(step.inputs))
         bounds = [(self._bounds[traced].low, self._bounds[traced].high) for traced in inputs]
@@ -76,7 +76,7 @@ class PixelBox:
         return self._bounds.get(traced)
 
 
-def _is_affine(step: Step) -> bool:
+def _is_affine(step: TracedStep) -> bool:
     operation = step.operation.overloadpacket
     one, other = (isinstance(step.arguments.get(name), Traced) for name in ("self", "other"))
     if operation is aten.mul:

@@ -29,7 +29,7 @@ from pixpnet.mapping.relevance.errors import UnsupportedRelevance
 from pixpnet.mapping.relevance.layers import NOTHING, Contributions, Geometry, PositiveParts, beyond_the_bounds
 from pixpnet.mapping.relevance.pixels import PixelBox
 from pixpnet.mapping.relevance.windows import to_the_largest
-from pixpnet.tracing import Recording, Step, Traced
+from pixpnet.tracing import Recording, Traced, TracedStep
 
 aten = torch.ops.aten
 
@@ -49,7 +49,7 @@ class Propagation:
             box: the values that pixels can have.
         """
         self.recording, self.box = recording, box
-        self.layers: dict[Step, PositiveParts | Contributions] = {}
+        self.layers: dict[TracedStep, PositiveParts | Contributions] = {}
 
     def __call__(self, relevance: Tensor) -> Tensor:
         """The relevance of the image, from that of the result; both behind an axis of prototypes.
@@ -74,7 +74,7 @@ class Propagation:
 class _Passage:
     """A step, and what its rule may have to know of its surroundings."""
 
-    def __init__(self, propagation: Propagation, step: Step) -> None:
+    def __init__(self, propagation: Propagation, step: TracedStep) -> None:
         self.propagation, self.step = propagation, step
 
     def __getitem__(self, name: str) -> Any:
@@ -84,7 +84,7 @@ class _Passage:
         """What the tensor was."""
         return self.propagation.recording.values[traced]
 
-    def follower(self) -> Step | None:
+    def follower(self) -> TracedStep | None:
         """The only operation that reads the (first) result; None if there are others."""
         readers = self.propagation.recording.program.readers(self.step.outputs[0])
         return readers[0] if len(readers) == 1 else None
@@ -117,7 +117,7 @@ def _whole_rule(*operations: Any) -> Callable[[Callable[[_Passage, Relevances], 
     return register
 
 
-def _rule_for(step: Step) -> Rule:
+def _rule_for(step: TracedStep) -> Rule:
     rule = RULES.get(step.operation.overloadpacket)
     if rule is not None:
         return rule

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from pixpnet.mapping.relevance.crops import Crop
-from pixpnet.tracing import Step
+from pixpnet.tracing import TracedStep
 from pixpnet.tracing.program import pair
 
 aten = torch.ops.aten
@@ -57,7 +57,7 @@ def reach(crop: Crop, shape: torch.Size, kernel: Any, stride: Any, padding: Any,
     return Reach(top, left, height, width, shape)
 
 
-def to_the_largest(crop: Crop, step: Step, indices: Tensor) -> Crop:
+def to_the_largest(crop: Crop, step: TracedStep, indices: Tensor) -> Crop:
     """All relevance of a maximum to the element that was the largest.
 
     Args:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pixpnet.data import DataSet
-from pixpnet.metrics.auditing.verdict import Finding, Judged, found
+from pixpnet.metrics.auditing.verdict import Desideratum, Finding, found
 from pixpnet.model.file import MODEL_FILE
 from pixpnet.records import from_plain
 from pixpnet.settings import KEPT_EPOCH
@@ -17,7 +17,7 @@ from pixpnet.training import Metrics, OpeningLine, Run, RunError
 
 
 @dataclass(frozen=True)
-class Conduct(Judged):
+class Conduct(Desideratum):
     """What was found about how the model was chosen.
 
     Attributes:

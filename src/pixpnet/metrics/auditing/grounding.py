@@ -20,7 +20,7 @@ from torch import Tensor
 
 from pixpnet.data import DataSet, Entry, Sample, preprocess
 from pixpnet.data.scan import Progress
-from pixpnet.metrics.auditing.verdict import Finding, Judged, found
+from pixpnet.metrics.auditing.verdict import Desideratum, Finding, found
 from pixpnet.model import Grid, Origin, PixPNet
 from pixpnet.parts.precision import full_precision
 
@@ -33,7 +33,7 @@ _NAMED = 5
 
 
 @dataclass(frozen=True)
-class Grounding(Judged):
+class Grounding(Desideratum):
     """What was found about the origins of the prototypes.
 
     Attributes:

@@ -27,7 +27,7 @@ from pixpnet.explanation.explaining import score_note
 from pixpnet.fields.probe import Pixel, probe
 from pixpnet.fields.verify import random_pixels
 from pixpnet.metrics.answers import answer_places
-from pixpnet.metrics.auditing.verdict import Finding, Judged, found
+from pixpnet.metrics.auditing.verdict import Desideratum, Finding, found
 from pixpnet.model import PixPNet
 
 THRESHOLD = 0.25
@@ -35,7 +35,7 @@ PIXELS = 8
 
 
 @dataclass(frozen=True)
-class Localization(Judged):
+class Localization(Desideratum):
     """What was found about what cells see.
 
     Attributes:

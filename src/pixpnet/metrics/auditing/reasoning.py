@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pixpnet.metrics.auditing.verdict import Finding, Judged, found
+from pixpnet.metrics.auditing.verdict import Desideratum, Finding, found
 from pixpnet.model import PixPNet
 from pixpnet.parts import ExplanationSize, NoReasons
 
@@ -21,7 +21,7 @@ _TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True)
-class Reasoning(Judged):
+class Reasoning(Desideratum):
     """What was found about how scores become logits.
 
     Attributes:

@@ -37,7 +37,7 @@ def together(verdicts: Iterable[Verdict]) -> Verdict:
     return "fails" if "fails" in several else "not checked" if "not checked" in several else "holds"
 
 
-class Judged:
+class Desideratum:
     """What has findings has a verdict: that of all of them together. The records of an audit are such."""
 
     findings: tuple[Finding, ...]

@@ -7,7 +7,7 @@ from typing import Any
 from pixpnet.metrics.bootstrap import Estimate
 from pixpnet.metrics.health.record import ReplacementCost
 from pixpnet.training import Interval, Run, RunError
-from pixpnet.training.judging import wilson
+from pixpnet.training.evaluation import wilson
 
 
 def accuracy_lost_at_replacement(run: Run) -> ReplacementCost | None:

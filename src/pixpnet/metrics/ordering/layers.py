@@ -51,7 +51,7 @@ class Source:
         return rows[places]
 
 
-class Layer(ABC):
+class ReplayLayer(ABC):
     """One operation on rows of channels.
 
     Attributes:
@@ -72,7 +72,7 @@ class Layer(ABC):
         """The rows of these versions, or of all cells before the first step; written to `out` where that is given."""
 
 
-class Rowwise(Layer):
+class Rowwise(ReplayLayer):
     """Each cell is computed from the same cell of the inputs: activations, norms, 1x1 convolutions, sums."""
 
     def __init__(self, count: int, channels: int, compute: Callable[..., Tensor], inputs: int = 1) -> None:
@@ -91,7 +91,7 @@ class Rowwise(Layer):
         return _into(out, self._compute(*(source.at(versions) for source in inputs)))
 
 
-class Product(Layer):
+class Product(ReplayLayer):
     """Each cell's channels times one matrix: a 1x1 convolution, or what a cell gives to each tap of a larger one."""
 
     looks_back = False
@@ -109,7 +109,7 @@ class Product(Layer):
         return _product(inputs[0].at(versions), self._weight, self._bias, out)
 
 
-class Windowed(Layer):
+class Windowed(ReplayLayer):
     """A layer whose cells read windows of their input."""
 
     looks_back = True
@@ -198,7 +198,7 @@ class AveragePool(Windowed):
         return _into(out, sums.div_(self._divisors if versions is None else self._divisors[versions.cells]))
 
 
-def concatenate(count: int, channels: Sequence[int]) -> Layer:
+def concatenate(count: int, channels: Sequence[int]) -> ReplayLayer:
     """The channels of several inputs, one after the other."""
     return Rowwise(count, sum(channels), lambda *parts: torch.cat(parts, dim=1), len(channels))
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pixpnet.metrics.ordering.layers import Layer
+from pixpnet.metrics.ordering.layers import ReplayLayer
 from pixpnet.metrics.ordering.rules import NoIncrementalRule, Probe, cells_of, layers_of
 from pixpnet.metrics.ordering.versions import Versions
 from pixpnet.model import PixPNet
-from pixpnet.tracing import Program, RecordingError, Step, Traced, record
+from pixpnet.tracing import Program, RecordingError, Traced, TracedStep, record
 
 # If a pixel reaches a larger share of a layer's cells than this, the whole layer is computed.
 _NEARLY_ALL = 0.7
@@ -35,8 +35,8 @@ class Node:
 
     inputs: tuple[int, ...]
     shape: tuple[int, int, int]
-    layer: Layer | None = None
-    whole: Step | None = None
+    layer: ReplayLayer | None = None
+    whole: TracedStep | None = None
     stored: bool = False
     reach: float = 1.0
 
@@ -109,7 +109,7 @@ class _Planner:
         block = int(_BLOCK_BYTES // max(largest, 1))
         return Plan(tuple(self._nodes), min(max(block, _SMALLEST_BLOCK), _LARGEST_BLOCK))
 
-    def _add(self, step: Step, inputs: tuple[int, ...]) -> int:
+    def _add(self, step: TracedStep, inputs: tuple[int, ...]) -> int:
         shape = cells_of(step.outputs[0])
         layers = layers_of(step, [Probe(self._nodes[n].shape, self._samples[n]) for n in inputs])
         samples = [layers[0].changed(*(self._samples[number] for number in inputs))]

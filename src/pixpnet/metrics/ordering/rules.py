@@ -16,16 +16,16 @@ from torch.nn import functional as F
 from pixpnet.metrics.ordering.layers import (
     AveragePool,
     Convolution,
-    Layer,
     MaxPool,
     Product,
+    ReplayLayer,
     Rowwise,
     TapSum,
     concatenate,
 )
 from pixpnet.metrics.ordering.versions import Versions
 from pixpnet.metrics.ordering.windows import Window
-from pixpnet.tracing import Step, Traced
+from pixpnet.tracing import Traced, TracedStep
 from pixpnet.tracing.program import pair
 
 aten = torch.ops.aten
@@ -48,10 +48,10 @@ class Probe:
     versions: Versions
 
 
-Rule = Callable[[Step, Sequence[Probe]], tuple[Layer, ...]]
+Rule = Callable[[TracedStep, Sequence[Probe]], tuple[ReplayLayer, ...]]
 
 
-def layers_of(step: Step, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
+def layers_of(step: TracedStep, inputs: Sequence[Probe]) -> tuple[ReplayLayer, ...]:
     """The layers that compute an operation, each reading the one before it.
 
     Raises:
@@ -78,7 +78,7 @@ def cells_of(traced: Traced) -> tuple[int, int, int]:
     return channels, rows, cols
 
 
-def _pointwise(step: Step, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
+def _pointwise(step: TracedStep, inputs: Sequence[Probe]) -> tuple[ReplayLayer, ...]:
     """Whatever torch says computes each number from those in the same place, or from one number for all channels."""
     shape = cells_of(step.outputs[0])
     constants = [value for value in step.arguments.values() if isinstance(value, Tensor) and value.dim() > 0]
@@ -92,7 +92,7 @@ def _fits(given: tuple[int, int, int], result: tuple[int, int, int]) -> bool:
     return given[1:] == result[1:] and given[0] in (1, result[0])
 
 
-def _convolution(step: Step, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
+def _convolution(step: TracedStep, inputs: Sequence[Probe]) -> tuple[ReplayLayer, ...]:
     weight, bias, groups = step["weight"], step["bias"], step["groups"]
     if step["transposed"] or not isinstance(step["input"], Traced) or not isinstance(weight, Tensor):
         raise NoIncrementalRule("no rule for a transposed convolution, or one whose kernel depends on the image")
@@ -110,7 +110,7 @@ def _convolution(step: Step, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
     return Product(count, weight.flatten(2).permute(1, 2, 0).flatten(1)), sums
 
 
-def _batch_norm(step: Step, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
+def _batch_norm(step: TracedStep, inputs: Sequence[Probe]) -> tuple[ReplayLayer, ...]:
     weight, bias, mean, variance = (step[name] for name in ("weight", "bias", "running_mean", "running_var"))
     if step.get("training", False) or mean is None:
         raise NoIncrementalRule("no rule for a batch norm in training mode, which reads every pixel")
@@ -123,13 +123,13 @@ def _batch_norm(step: Step, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
     return (Rowwise(rows * cols, channels, normalize),)
 
 
-def _max_pool(step: Step, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
+def _max_pool(step: TracedStep, inputs: Sequence[Probe]) -> tuple[ReplayLayer, ...]:
     kernel, padding, dilation = step["kernel_size"], step.get("padding", 0), step.get("dilation", 1)
     window = _window(step, inputs[0], kernel, step.get("stride", []) or kernel, padding, dilation)
     return (MaxPool(window, inputs[0].shape[0], inputs[0].versions.keys.device),)
 
 
-def _average_pool(step: Step, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
+def _average_pool(step: TracedStep, inputs: Sequence[Probe]) -> tuple[ReplayLayer, ...]:
     kernel, divisor = step["kernel_size"], step.get("divisor_override", None)
     window = _window(step, inputs[0], kernel, step.get("stride", []) or kernel, step.get("padding", 0), 1)
     divisors = (
@@ -140,14 +140,14 @@ def _average_pool(step: Step, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
     return (AveragePool(window, inputs[0].shape[0], divisors.to(inputs[0].versions.keys.device)),)
 
 
-def _mean(step: Step, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
+def _mean(step: TracedStep, inputs: Sequence[Probe]) -> tuple[ReplayLayer, ...]:
     if step["dim"] not in ([1], [-3]) or not step.get("keepdim", False) or step.get("dtype", None) is not None:
         raise NoIncrementalRule("no rule for a mean that is not that of each cell over its channels")
     _, rows, cols = cells_of(step.outputs[0])
     return (Rowwise(rows * cols, 1, lambda values: values.mean(dim=1, keepdim=True)),)
 
 
-def _concatenation(step: Step, inputs: Sequence[Probe]) -> tuple[Layer, ...]:
+def _concatenation(step: TracedStep, inputs: Sequence[Probe]) -> tuple[ReplayLayer, ...]:
     if step.get("dim", 0) not in (1, -3) or not all(isinstance(part, Traced) for part in step["tensors"]):
         raise NoIncrementalRule("no rule for a concatenation that is not one of the network's results along channels")
     _, rows, cols = cells_of(step.outputs[0])
@@ -165,7 +165,7 @@ RULES: Mapping[Any, Rule] = {
 }
 
 
-def _window(step: Step, probe: Probe, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Window:
+def _window(step: TracedStep, probe: Probe, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Window:
     sizes = (pair(kernel), pair(stride), pair(padding), pair(dilation))
     return Window(probe.shape[1:], cells_of(step.outputs[0])[1:], *sizes)
 

@@ -1,15 +1,15 @@
 """The suite: the paper's Table 2 for a run, its curves, and several runs side by side."""
 
-from pixpnet.metrics.suite.comparing import Group, Spread, compare, group_tables, spread
+from pixpnet.metrics.suite.comparing import RunGroup, Spread, compare, group_tables, spread
 from pixpnet.metrics.suite.measuring import MeasuredFolder, measure
 from pixpnet.metrics.suite.record import (
     Accuracy,
     Band,
     ClassDraw,
     MappingRow,
+    MeasureSettings,
     PartFigures,
     Places,
-    Settings,
     Table,
     plain_table,
     read_table,
@@ -20,12 +20,12 @@ __all__ = [
     "Accuracy",
     "Band",
     "ClassDraw",
-    "Group",
     "MappingRow",
+    "MeasureSettings",
     "MeasuredFolder",
     "PartFigures",
     "Places",
-    "Settings",
+    "RunGroup",
     "Spread",
     "Table",
     "compare",

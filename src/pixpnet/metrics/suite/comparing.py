@@ -31,7 +31,7 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Group:
+class RunGroup:
     """Runs that differ in nothing but their seed, measured in the same way."""
 
     tables: tuple[Table, ...]
@@ -47,7 +47,7 @@ class Group:
         return self.tables[0].settings.mappings
 
 
-def compare(runs: Sequence[Path | str]) -> tuple[Group, ...]:
+def compare(runs: Sequence[Path | str]) -> tuple[RunGroup, ...]:
     """Reads the tables of runs and puts together what belongs together.
 
     Args:
@@ -72,13 +72,13 @@ def compare(runs: Sequence[Path | str]) -> tuple[Group, ...]:
     return group_tables(tables)
 
 
-def group_tables(tables: Sequence[Table]) -> tuple[Group, ...]:
+def group_tables(tables: Sequence[Table]) -> tuple[RunGroup, ...]:
     """Puts runs together that differ in nothing but their seed, in the order in which they come."""
     groups: dict[str, list[Table]] = {}
     for table in tables:
         key = json.dumps([table.data, plain_config(_without_seed(table.config)), to_plain(table.settings)])
         groups.setdefault(key, []).append(table)
-    return tuple(Group(tuple(tables_of_group)) for tables_of_group in groups.values())
+    return tuple(RunGroup(tuple(tables_of_group)) for tables_of_group in groups.values())
 
 
 def spread(values: Sequence[float | None]) -> Spread | None:

@@ -34,14 +34,14 @@ from pixpnet.metrics.suite.record import (
     Accuracy,
     ClassDraw,
     MappingRow,
+    MeasureSettings,
     PartFigures,
-    Settings,
     Table,
     plain_table,
 )
 from pixpnet.model import PixPNet
 from pixpnet.records import from_plain, to_plain
-from pixpnet.training import Judgement, Metrics, Run, judge
+from pixpnet.training import Evaluation, Metrics, Run, evaluate
 from pixpnet.whole_file import written_whole
 
 # Told what is being done, how much of it, of how much.
@@ -91,7 +91,7 @@ class _Parts:
 
 def measure(
     run: Run | Path | str,
-    settings: Settings = Settings(),  # noqa: B008  frozen
+    settings: MeasureSettings = MeasureSettings(),  # noqa: B008  frozen
     *,
     out: Path | None = None,
     device: torch.device | str = "cpu",
@@ -169,7 +169,7 @@ class _Suite:
         model: PixPNet,
         data: DataSet,
         entries: tuple[Entry, ...],
-        settings: Settings,
+        settings: MeasureSettings,
         kept: Kept,
         watching: Watching,
     ) -> None:
@@ -185,13 +185,13 @@ class _Suite:
     def accuracy(self, run: Run, device: torch.device) -> Accuracy:
         """As it was judged when the model was fixed, or judged now."""
         metrics = from_plain(Metrics, run.read_metrics(), "metrics.json")
-        judged: Judgement | None = metrics.test if self.settings.split == "test" else metrics.validation
+        judged: Evaluation | None = metrics.test if self.settings.split == "test" else metrics.validation
         if judged is None:
-            judged = self.kept.get(Judgement, "accuracy")
+            judged = self.kept.get(Evaluation, "accuracy")
         if judged is None:
             batches = plain_loader(self.data, self.entries, self.model.preprocessing, Loading(_BATCH, 0))
-            told = partial(self.watching, "judging")
-            judged = judge(self.model, self.model.num_classes, batches, device, told)
+            told = partial(self.watching, "evaluating")
+            judged = evaluate(self.model, self.model.num_classes, batches, device, told)
             self.kept.put(judged, "accuracy")
         return Accuracy(judged.accuracy, judged.interval.low, judged.interval.high, judged.images)
 
@@ -265,7 +265,7 @@ class _Suite:
         return result
 
 
-def _about(run: Run, data: DataSet, settings: Settings) -> dict[str, object]:
+def _about(run: Run, data: DataSet, settings: MeasureSettings) -> dict[str, object]:
     """All that decides a single result."""
     return {
         "version": _VERSION,
@@ -279,7 +279,7 @@ def _about(run: Run, data: DataSet, settings: Settings) -> dict[str, object]:
     }
 
 
-def _entries(run: Run, data: DataSet, settings: Settings) -> tuple[Entry, ...]:
+def _entries(run: Run, data: DataSet, settings: MeasureSettings) -> tuple[Entry, ...]:
     if settings.split == "val":
         return data.val
     reason = f"pixpnet measure: {', '.join(settings.mappings)} on {settings.samples} samples"
@@ -297,7 +297,7 @@ def _short(pair: PairResult) -> _Pair:
 
 
 def _row(
-    name: str, ordered: dict[str, _Ordered], parts: _Parts | None, notes: list[str], settings: Settings
+    name: str, ordered: dict[str, _Ordered], parts: _Parts | None, notes: list[str], settings: MeasureSettings
 ) -> MappingRow:
     pairs = [(sample, pair) for sample, sample_order in ordered.items() for pair in sample_order.pairs]
 

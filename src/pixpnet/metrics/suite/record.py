@@ -26,7 +26,7 @@ FEW_IMAGES = 10
 
 
 @dataclass(frozen=True)
-class Settings:
+class MeasureSettings:
     """What is measured; the paper's, but for fewer prototypes of each sample and fewer points of each curve.
 
     Attributes:
@@ -218,7 +218,7 @@ class Table:
     backbone: str
     data: str
     config: RunConfig
-    settings: Settings
+    settings: MeasureSettings
     accuracy: Accuracy
     mean_field: float
     prototypes: int

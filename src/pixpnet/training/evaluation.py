@@ -44,7 +44,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Evaluation:
     """How a model did on some images.
 
     Attributes:
@@ -66,7 +66,7 @@ class Judgement:
     readings: dict[str, Reading] | None = field(default=None, metadata=ADDED_LATER)
 
 
-def judge(
+def evaluate(
     logits_of: nn.Module,
     num_classes: int,
     batches: Iterable[Any],
@@ -74,7 +74,7 @@ def judge(
     progress: Progress | None = None,
     together: bool = False,
     decision: Decision | None = None,
-) -> Judgement:
+) -> Evaluation:
     """Counts right answers.
 
     Args:
@@ -104,7 +104,7 @@ def judge(
             if progress is not None:
                 progress(done, total)
     counts = [[int(count) for count in row] for row in confusion.compute().tolist()]
-    evaluation = judgement(counts, float(loss.compute()))
+    evaluation = evaluation_of(counts, float(loss.compute()))
     return replace(evaluation, readings=counted.compute(evaluation.images))
 
 
@@ -133,10 +133,10 @@ class ReadingCounts:
         return {name: Reading(*both) for name, both in shares.items()} or None
 
 
-def judgement(confusion: Sequence[Sequence[int]], loss: float) -> Judgement:
+def evaluation_of(confusion: Sequence[Sequence[int]], loss: float) -> Evaluation:
     """What a table of counts says.
 
-    >>> found = judgement([[3, 1], [0, 0]], loss=0.5)
+    >>> found = evaluation_of([[3, 1], [0, 0]], loss=0.5)
     >>> found.accuracy, found.class_accuracy
     (0.75, (0.75, None))
     """
@@ -144,7 +144,7 @@ def judgement(confusion: Sequence[Sequence[int]], loss: float) -> Judgement:
     if not images:
         raise ValueError("there are no images to be judged on")
     right = sum(row[label] for label, row in enumerate(confusion))
-    return Judgement(
+    return Evaluation(
         accuracy=right / images,
         loss=loss,
         images=images,
@@ -174,13 +174,13 @@ def batch_count(batches: Iterable[Any]) -> int:
     return len(batches) if isinstance(batches, Sized) else 0
 
 
-def deal(items: Sequence[T], batch_size: int, rank: int, world_size: int) -> tuple[T, ...]:
+def shard(items: Sequence[T], batch_size: int, rank: int, world_size: int) -> tuple[T, ...]:
     """One process's share of an evaluation: every so-manieth batch, so that batches stay what they are.
 
     A batch of the same images gives the same floating-point numbers in any process, so several find what one would
     have found.
 
-    >>> deal("abcdefg", batch_size=2, rank=1, world_size=2)
+    >>> shard("abcdefg", batch_size=2, rank=1, world_size=2)
     ('c', 'd', 'g')
     """
     starts = range(rank * batch_size, len(items), world_size * batch_size)

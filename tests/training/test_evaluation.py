@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from pixpnet.data import Batch
-from pixpnet.training import judge
-from pixpnet.training.judging import deal, evaluating, judgement, wilson
+from pixpnet.training import evaluate
+from pixpnet.training.evaluation import evaluating, evaluation_of, shard, wilson
 from tests.training.material import batches_of
 
 # The true class of each image and the logits it gets; three classes, the last without images.
@@ -50,7 +50,7 @@ def numbered(size: int) -> list[Batch]:
 
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_known_logits_give_known_figures_whatever_the_batches(size: int) -> None:
-    result = judge(Known(), 3, numbered(size))
+    result = evaluate(Known(), 3, numbered(size))
     assert result.accuracy == 3 / 5
     assert result.images == 5
     assert result.class_accuracy == (2 / 3, 1 / 2, None)
@@ -64,7 +64,7 @@ def test_judging_is_done_in_eval_mode_without_gradients_and_modes_come_back() ->
     model = Known().train()
     model.dropout.eval()
     told: list[tuple[int, int]] = []
-    judge(model, 3, numbered(2), progress=lambda done, total: told.append((done, total)))
+    evaluate(model, 3, numbered(2), progress=lambda done, total: told.append((done, total)))
     assert set(model.modes) == {False}
     assert (model.training, model.dropout.training) == (True, False)
     assert told == [(1, 3), (2, 3), (3, 3)]
@@ -83,12 +83,12 @@ def test_modes_come_back_after_an_error() -> None:
 def test_a_loss_that_is_no_number_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = [*TABLE[:3], (0, [float("nan")] * 3), TABLE[4]]
     monkeypatch.setitem(globals(), "TABLE", broken)
-    assert not isfinite(judge(Known(), 3, numbered(2)).loss)
+    assert not isfinite(evaluate(Known(), 3, numbered(2)).loss)
 
 
 def test_no_images_is_an_error() -> None:
     with pytest.raises(ValueError, match="no images"):
-        judgement([[0, 0], [0, 0]], 0.0)
+        evaluation_of([[0, 0], [0, 0]], 0.0)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_dealing_gives_every_batch_to_exactly_one_process(items: int, size: int,
     batches = [tuple(range(items))[start : start + size] for start in range(0, items, size)]
     dealt = []
     for rank in range(world_size):
-        share = deal(range(items), size, rank, world_size)
+        share = shard(range(items), size, rank, world_size)
         mine = [tuple(share[start : start + size]) for start in range(0, len(share), size)]
         assert mine == batches[rank::world_size]
         dealt += mine

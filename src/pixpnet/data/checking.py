@@ -47,7 +47,7 @@ class Contradiction:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class DataCheck:
     """The result of a check.
 
     Attributes:
@@ -118,7 +118,7 @@ class Verdict:
         return self.measured is not None and self.published is None and min(self.measured.std) <= 0
 
 
-def check(spec: DataSpec, options: DataOptions | None = None, progress: Progress | None = None) -> Verdict:
+def check(spec: DataSpec, options: DataOptions | None = None, progress: Progress | None = None) -> DataCheck:
     """Looks at every image of a data set and says what is wrong with it.
 
     Args:
@@ -145,7 +145,7 @@ def check(spec: DataSpec, options: DataOptions | None = None, progress: Progress
         for label, name in enumerate(catalog.class_names)
     )
     own = catalog.preprocessing
-    return Verdict(
+    return DataCheck(
         name=catalog.name,
         counts=counts,
         problems=unusable(catalog, facts),

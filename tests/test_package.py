@@ -94,7 +94,7 @@ SCRIPT = {
     "px.Run('runs/mine', dataset=images).data().class_names": "tuple[str, ...]",
     "px.heatmaps(px.PixPNet.load('runs/mine'), image, [0]).maps": "Tensor",
     "px.verify_fields(network, (3, 32, 32)).layers": "int",
-    "px.compare(['runs/seed-0', 'runs/seed-1'])": "tuple[Group, ...]",
+    "px.compare(['runs/seed-0', 'runs/seed-1'])": "tuple[RunGroup, ...]",
     "px.Preprocessing()(Image.new('RGB', (9, 9)))": "Tensor",
     "px.__version__": "str",
 }

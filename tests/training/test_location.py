@@ -6,16 +6,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from PIL import Image
 
+from pixpnet import zoo
 from pixpnet.cli import main
 from pixpnet.config import config_text
 from pixpnet.data import DataError
-from pixpnet.training import Run, RunError
-from pixpnet.training.location import LOCATION_FILE, keep_location, located
+from pixpnet.training import LogLine, Nobody, Run, RunError, resume, train
+from pixpnet.training.location import LOCATION_FILE, keep_location, located, located_weights
 from pixpnet.training.run_data import open_data_to_resume, open_run_data
 from tests.training.conftest import Trained
-from tests.training.material import draw_pictures
+from tests.training.material import draw_pictures, small_config
 
 FEW = ("--mappings", "field", "--samples", "1", "--prototypes", "1", "--split", "val", "--device", "cpu")
 
@@ -144,3 +146,32 @@ def test_a_damaged_location_only_helps_less(project: Path, content: str, monkeyp
     monkeypatch.chdir("/")
     with pytest.raises(DataError):
         run.data()
+
+
+def test_a_file_of_weights_is_found_when_a_run_is_resumed_from_another_folder(
+    pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of birds, which have no folder of their own, and after the whole project was moved."""
+    home = tmp_path / "home"
+    home.mkdir()
+    torch.save(zoo.build("small-21").state_dict(), home / "small.pth")
+    monkeypatch.chdir(home)
+    config = small_config(pictures, weights="small.pth")
+
+    class Stopping(Nobody):
+        def epoch_ended(self, line: LogLine) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(config, Path("run"), Stopping())
+    moved = tmp_path / "moved"
+    shutil.copytree(home, moved)
+    monkeypatch.chdir(tmp_path)
+    assert resume(home / "run") is not None
+    shutil.rmtree(home)
+    assert resume(moved / "run") is not None
+    # A new run with the configuration of that one finds them too.
+    again = Run(moved / "run").config
+    assert located_weights(again, moved / "run").weights == str(moved / "small.pth")
+    keep_location(moved / "run", replace(again, data="birds", weights=str(moved / "small.pth")))
+    assert json.loads((moved / "run" / LOCATION_FILE).read_text())["weights_from_run"] == "../small.pth"

@@ -3,6 +3,7 @@
 import copy
 import os
 from dataclasses import fields, replace
+from pathlib import Path
 
 import torch
 
@@ -21,6 +22,7 @@ from pixpnet.model.weights import read_state
 from pixpnet.option_names import option_of
 from pixpnet.training.features import Features
 from pixpnet.training.fitting import Fitting
+from pixpnet.training.location import located_weights
 from pixpnet.training.material import Material
 from pixpnet.training.run import Run, RunError
 from pixpnet.training.watching import Watcher
@@ -79,6 +81,10 @@ def _backbone(config: RunConfig, size: int, run: Run) -> Backbone:
     """What the configuration names, or a copy of what was given, with the weights that it had when the run began."""
     windows = config.windows(size)
     if run.backbone is None:
+        # Of this run where it goes on; of the one whose configuration this is where that is another.
+        config = located_weights(config, run.path)
+        if config.read_from is not None:
+            config = located_weights(config, Path(config.read_from).parent)
         return build_backbone(config.backbone, config.at, config.weights, size, config.seed, config.edits, windows)
     network = copy.deepcopy(run.backbone).eval()
     if run.first_weights.exists():

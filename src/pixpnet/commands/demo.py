@@ -47,9 +47,10 @@ def demo_config(seed: int) -> "RunConfig":
 def _show_fields(out: Path) -> bool:
     from pixpnet import zoo
     from pixpnet.fields import receptive_fields
-    from pixpnet.fields.table import FieldTable, percent
+    from pixpnet.fields.table import FieldTable
     from pixpnet.fields.verify import verify_fields
     from pixpnet.views.field_figure import save_field_figure
+    from pixpnet.wording import percent
 
     model = zoo.build(MODEL)
     fields = receptive_fields(model, (3, SIZE, SIZE))

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 UNKNOWN = "–"
 
 
-def percent(estimate: Estimate | None) -> str:
+def percent_with_interval(estimate: Estimate | None) -> str:
     """A share as a percentage with its interval."""
     return estimate_words(estimate, 100, 1)
 

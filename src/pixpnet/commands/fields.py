@@ -102,7 +102,7 @@ def run(args: "Namespace") -> int:
 
 def describe(layer: str, field: "Field") -> str:
     """One layer in words, with the exact fields of its corner, edge and centre cells."""
-    from pixpnet.fields.table import percent, times
+    from pixpnet.wording import percent, times
 
     solid = "yes: every field is one box" if field.is_solid else "no: some fields have holes or steps, or are empty"
     lines = [

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pixpnet.commands.calling import command
-from pixpnet.commands.table import aligned
 from pixpnet.config import is_user_code
 from pixpnet.messages import first_line
+from pixpnet.wording import aligned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

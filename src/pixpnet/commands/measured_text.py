@@ -1,12 +1,12 @@
-"""A measured table in words: percent, with 95 % intervals; a dash and a count for what is undefined."""
+"""A measured table in words: percent_with_interval, with 95 % intervals; a dash and a count for what is undefined."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pixpnet.commands.estimate_text import estimate_words, percent
+from pixpnet.commands.estimate_text import estimate_words, percent_with_interval
 from pixpnet.commands.places_text import places_lines
-from pixpnet.commands.table import aligned
+from pixpnet.wording import aligned
 
 if TYPE_CHECKING:
     from pixpnet.metrics.health import PrototypeHealth
@@ -111,10 +111,10 @@ def row_cells(row: MappingRow) -> tuple[str, ...]:
         missing.append(f"{row.window.undefined} prototypes without parts")
     return (
         row.mapping,
-        percent(None if row.window is None else row.window.consistency),
-        percent(None if row.window is None else row.window.stability),
+        percent_with_interval(None if row.window is None else row.window.consistency),
+        percent_with_interval(None if row.window is None else row.window.stability),
         estimate_words(row.area, 1, 2),
-        percent(row.recovery),
+        percent_with_interval(row.recovery),
         ", ".join(missing) or "0",
     )
 
@@ -125,35 +125,59 @@ def health_lines(health: PrototypeHealth) -> list[str]:
     by = {"masks": f"show less than {100 * background.least:g} % object", "keypoints": "hold no part"}
     cells = [
         (f"health of {health.count} prototypes", "%", ""),
-        ("on background", percent(background.share), _known(by.get(background.known_by), background.undefined)),
-        ("twin in its class, same image", percent(twins.within.same_image), _known(None, twins.undefined)),
-        ("twin in its class, same pixels", percent(twins.within.same_region), _known(None, twins.undefined)),
+        (
+            "on background",
+            percent_with_interval(background.share),
+            _known(by.get(background.known_by), background.undefined),
+        ),
+        (
+            "twin in its class, same image",
+            percent_with_interval(twins.within.same_image),
+            _known(None, twins.undefined),
+        ),
+        (
+            "twin in its class, same pixels",
+            percent_with_interval(twins.within.same_region),
+            _known(None, twins.undefined),
+        ),
         (
             "twin in its class, near vector",
-            percent(twins.within.near_vector),
+            percent_with_interval(twins.within.near_vector),
             f"within {100 * twins.tolerance:g} % of its length",
         ),
-        ("twin in another class, same pixels", percent(twins.across.same_region), _known(None, twins.undefined)),
-        ("twin in another class, near vector", percent(twins.across.near_vector), ""),
+        (
+            "twin in another class, same pixels",
+            percent_with_interval(twins.across.same_region),
+            _known(None, twins.undefined),
+        ),
+        ("twin in another class, near vector", percent_with_interval(twins.across.near_vector), ""),
         (
             "never decides",
-            percent(deciding.never),
+            percent_with_interval(deciding.never),
             f"one left out at a time, {deciding.images} {deciding.split} images",
         ),
         (
             "parts covered, mean of classes",
-            percent(health.coverage.share),
+            percent_with_interval(health.coverage.share),
             f"{health.coverage.undefined} classes undefined" if health.coverage.undefined else "",
         ),
     ]
     if health.replacement is not None:
         lost = health.replacement
         cells.append(
-            ("accuracy lost at replacement, val", percent(lost.validation), f"points, {lost.validation.count} images")
+            (
+                "accuracy lost at replacement, val",
+                percent_with_interval(lost.validation),
+                f"points, {lost.validation.count} images",
+            )
         )
         if lost.test is not None:
             cells.append(
-                ("accuracy lost at replacement, test", percent(lost.test), f"points, {lost.test.count} images")
+                (
+                    "accuracy lost at replacement, test",
+                    percent_with_interval(lost.test),
+                    f"points, {lost.test.count} images",
+                )
             )
     least = health.coverage.least_covered
     lines = (
@@ -178,7 +202,10 @@ def _part_cells(row: MappingRow, side: int) -> list[tuple[str, ...]]:
         (
             row.mapping if index == 0 else "",
             name,
-            *map(percent, (score.consistency, score.soft_consistency, score.stability, score.soft_stability)),
+            *map(
+                percent_with_interval,
+                (score.consistency, score.soft_consistency, score.stability, score.soft_stability),
+            ),
         )
         for index, (name, score) in enumerate(kinds)
         if score is not None

@@ -7,7 +7,7 @@ import sys
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from pixpnet.commands.table import aligned
+from pixpnet.wording import aligned
 
 if TYPE_CHECKING:
     from jsonargparse import ArgumentParser, Namespace

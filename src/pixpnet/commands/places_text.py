@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pixpnet.commands.estimate_text import UNKNOWN, estimate_words, percent
-from pixpnet.commands.table import aligned
+from pixpnet.commands.estimate_text import UNKNOWN, estimate_words, percent_with_interval
+from pixpnet.wording import aligned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +55,12 @@ def _purity_rows(purity: Purity | None) -> list[Row]:
         ("purity, exact field", purity.field, purity.random_field),
     )
     return [
-        (name, percent(honest.mean), percent(random.mean), _purity_note(purity, honest, random))
+        (
+            name,
+            percent_with_interval(honest.mean),
+            percent_with_interval(random.mean),
+            _purity_note(purity, honest, random),
+        )
         for name, honest, random in kinds
     ]
 
@@ -100,5 +105,5 @@ def _answer_rows(places: AnswerPlaces) -> Iterator[Row]:
 
 def _row(name: str, measured: DefinedMean, random: DefinedMean | None = None, note: str = "") -> Row:
     undefined = f"{measured.undefined} undefined" if measured.undefined else ""
-    control = "" if random is None else percent(random.estimate)
-    return name, percent(measured.estimate), control, ", ".join(filter(None, (note, undefined)))
+    control = "" if random is None else percent_with_interval(random.estimate)
+    return name, percent_with_interval(measured.estimate), control, ", ".join(filter(None, (note, undefined)))

@@ -1,7 +1,7 @@
 """The certificate of an answer in words: what it says, and no more than that."""
 
 from pixpnet.explanation.record import Explanation
-from pixpnet.fields.table import percent
+from pixpnet.wording import percent
 
 
 def deciding_text(explanation: Explanation) -> str:

@@ -26,7 +26,7 @@ from pixpnet.explanation.text import (
     share_of,
     sight_text,
 )
-from pixpnet.fields.table import percent
+from pixpnet.wording import percent
 
 _SHOWN_WIDTH = 320
 _CROP_SIDE = 96

@@ -2,7 +2,7 @@
 
 from pixpnet.class_names import printable
 from pixpnet.explanation.record import ClassExplanation, Explanation, TreePath
-from pixpnet.fields.table import percent
+from pixpnet.wording import percent
 
 _HALF = 0.5
 NOT_FOUND = (

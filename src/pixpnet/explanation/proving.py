@@ -13,7 +13,7 @@ up to 1 / epsilon; its movement is reported, not judged.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -25,6 +25,7 @@ from torch import Tensor
 from pixpnet.box import Box
 from pixpnet.data import ImageError, Sample, read_sample, to_uint8
 from pixpnet.data.pictures import Picture
+from pixpnet.data.scan import Progress
 from pixpnet.explanation.deciding import deciding
 from pixpnet.explanation.explaining import as_the_network_sees
 from pixpnet.explanation.record import Deciding, Explanation, Proof, Term, Trial
@@ -52,7 +53,7 @@ def prove(
     explanation: Explanation,
     draws: int = 6,
     seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
     others: Sequence[Picture] = (),
 ) -> Explanation:
     """Puts every claim of an explanation to the test.
@@ -179,7 +180,7 @@ class _Tests:
         model: PixPNet,
         image: Float[Tensor, "3 height width"],
         fillings: Float[Tensor, "draws 3 height width"],
-        progress: Callable[[int, int], None] | None,
+        progress: Progress | None,
     ) -> dict[tuple[_Change, _Cell], _Moved]:
         """The largest movement for each change and cell."""
         moved: dict[tuple[_Change, _Cell], _Moved] = defaultdict(_Moved)

@@ -9,7 +9,7 @@ from pixpnet.explanation.contrast import Contrast
 from pixpnet.explanation.deciding_text import deciding_text
 from pixpnet.explanation.path_text import leaf_text, not_found_text, other_answers_text, parting_text, turn_text
 from pixpnet.explanation.record import ClassExplanation, Explanation, Proof, Sight, Term
-from pixpnet.fields.table import percent
+from pixpnet.wording import aligned, percent
 
 WIDTH = 100
 _PADDING = "padding only"
@@ -219,14 +219,9 @@ def _origin(term: Term, label: int) -> str:
 def _table(rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
     """Columns as wide as they must be; the last one is cut where the terminal ends."""
     cells = list(rows)
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
-        *front, last = row
-        start = "  " + "  ".join(
-            text.rjust(width) if position in (0, 2) else text.ljust(width)
-            for position, (text, width) in enumerate(zip(front, widths[:-1], strict=True))
-        )
-        yield f"{start}  {_cut(last, WIDTH - len(start) - 2)}"
+    # A mark at the end of each line keeps the blanks that the last column follows.
+    for start, row in zip(aligned([(*row[:-1], "|") for row in cells], right=(0, 2)), cells, strict=True):
+        yield f"  {start[:-1]}{_cut(row[-1], WIDTH - len(start) - 1)}"
 
 
 def _notes(explanation: Explanation, terms: Sequence[Term]) -> Iterator[str]:

@@ -1,7 +1,9 @@
 """The layers of a network as a table that a person reads."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+from pixpnet.wording import aligned, percent, times
 
 
 @dataclass(frozen=True)
@@ -46,29 +48,4 @@ class FieldTable:
         return len(self.rows)
 
     def __str__(self) -> str:
-        lines = [HEADER, *(row.cells() for row in self.rows)]
-        widths = [max(len(line[k]) for line in lines) for k in range(len(HEADER))]
-        return "\n".join(
-            "  ".join(
-                cell.ljust(width) if k in (0, 1) else cell.rjust(width)
-                for k, (cell, width) in enumerate(zip(line, widths, strict=True))
-            ).rstrip()
-            for line in lines
-        )
-
-
-def percent(fraction: float) -> str:
-    """A fraction as a person reads it; the digits follow its size.
-
-    >>> percent(0.1574), percent(0.00018), percent(1.0)
-    ('15.7 %', '0.018 %', '100 %')
-    """
-    value = 100 * fraction
-    if value >= 99.95:
-        return "100 %" if fraction == 1.0 else f"{value:.3f} %"
-    return f"{value:.3g} %"
-
-
-def times(numbers: Sequence[object]) -> str:
-    """Sizes as a person reads them: ``3 x 3``."""
-    return " x ".join(map(str, numbers)) if numbers else "1"
+        return "\n".join(aligned([HEADER, *(row.cells() for row in self.rows)], right=range(2, len(HEADER))))

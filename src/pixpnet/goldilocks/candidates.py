@@ -5,10 +5,11 @@ inside the zone are worth training (`inside`). The field of a candidate is that 
 with their channels united, a share of the image from 0 to 1.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
+from pixpnet.data.scan import Progress
 from pixpnet.fields import Field, Fields, UnknownLayer, receptive_fields
 from pixpnet.fields.fields import traced_by_name
 from pixpnet.goldilocks.designing import Design, propose
@@ -90,7 +91,7 @@ def survey(
     backbones: Sequence[str],
     size: int,
     layers: Sequence[str] = (),
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Survey:
     """The exact fields of the layers of networks.
 
@@ -135,7 +136,7 @@ def survey(
     return Survey(size, tuple(candidates), tuple(left_out))
 
 
-def with_designs(surveyed: Survey, target: float, progress: Callable[[int, int], None] | None = None) -> Survey:
+def with_designs(surveyed: Survey, target: float, progress: Progress | None = None) -> Survey:
     """A survey and, for each of its networks, modified cuts whose cells see about a wanted share of the image.
 
     >>> found = with_designs(survey(["small-37"], 96), 0.1)

@@ -23,8 +23,8 @@ from torch import nn
 from pixpnet import zoo
 from pixpnet.fields import Fields, UnsupportedOperation, receptive_fields
 from pixpnet.fields.fields import traced_by_name
-from pixpnet.fields.table import percent
 from pixpnet.model.edits import in_words, is_plain_convolution, is_strided, make_edits, shape_keepers
+from pixpnet.wording import percent
 
 # A field within this share of the target hits it: 14.3 to 15.7 % for 15 %. Nearer is no better, but less change is.
 TOLERANCE = 0.05

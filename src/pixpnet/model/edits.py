@@ -25,8 +25,8 @@ from torch import Tensor, nn
 
 from pixpnet import zoo
 from pixpnet.fields import UnsupportedOperation, receptive_fields
-from pixpnet.fields.table import times
 from pixpnet.messages import first_line
+from pixpnet.wording import times
 
 # Numbers in a layer for one image, a gigabyte of them: a damaged file must not take all the memory there is.
 _LARGEST_LAYER = 2**28

@@ -8,12 +8,12 @@ from torch import nn
 from pixpnet import zoo
 from pixpnet.fields import Field, Fields, UnsupportedOperation, receptive_fields
 from pixpnet.fields.names import parse_layer
-from pixpnet.fields.table import percent
 from pixpnet.messages import first_line
 from pixpnet.model.errors import CutError, FieldWarning
 from pixpnet.model.segments import watched_pass
 from pixpnet.model.truncation import LayerCall
 from pixpnet.windows import Windows
+from pixpnet.wording import percent
 
 # Above this a "part" is most of the picture.
 _ALMOST_EVERYTHING = 0.75

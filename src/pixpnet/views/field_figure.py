@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 
 from pixpnet.data.birds import BirdOptions, draw_bird
 from pixpnet.fields import Field, Fields
-from pixpnet.fields.table import percent, times
 from pixpnet.views.colors import BLUE, GRID, INK, MUTED, ORANGE, VERMILION
+from pixpnet.wording import percent, times
 
 # The size of a part: where a person who names no layer most likely wants to look.
 _TYPICAL = 0.15

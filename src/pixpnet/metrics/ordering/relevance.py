@@ -1,6 +1,5 @@
 """The relevance ordering test over samples and prototypes: draws, curves, means and their intervals (Sec. 5)."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, runtime_checkable
@@ -9,6 +8,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
+from pixpnet.data.scan import Progress
 from pixpnet.mapping.scene import PixelMapping, scene
 from pixpnet.metrics.bootstrap import Estimate, bootstrap_mean
 from pixpnet.metrics.draws import generator_for
@@ -17,8 +17,6 @@ from pixpnet.metrics.ordering.curves import Curves, Method
 from pixpnet.metrics.ordering.spacing import Spacing
 from pixpnet.model import PixPNet
 from pixpnet.model.modes import refuse_training_mode
-
-Progress = Callable[[int, int], None]
 
 
 @runtime_checkable

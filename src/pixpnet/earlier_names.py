@@ -60,7 +60,7 @@ def translate(values: Mapping[Any, Any], group: str = "") -> Translation:
 
     >>> translate({"optimisation": {"epochs": 3, "head_rate": 0.1}}).values
     {'optimization': {'epochs': 3, 'lr_head': 0.1}}
-    >>> translate({"architecture": {"cells": "normalized"}}).renamed
+    >>> translate({"architecture": {"cells": "normalised"}}).renamed
     {'architecture.cells: normalised': 'architecture.cells: normalized'}
     """
     today: dict[Any, Any] = {}

@@ -27,7 +27,9 @@ class Optimization:
     Attributes:
         epochs: of the add-on and prototypes, the warm-up included; stages of the head alone come on top
         pretraining_epochs: before all others, in which a backbone with random weights learns to classify with a linear
-            layer on the largest value of each channel; the layer is then thrown away (not in the paper)
+            layer on the largest values of each channel; the layer is then thrown away (not in the paper)
+        pretraining_cells: how many cells those values are the mean of, channel by channel. One is how a prototype reads
+            a map; several teach more cells at a time, and the first epochs go faster
         warm_up_epochs: at the start, in which the backbone does not change
         batch_size: images in a batch, shared equally by all devices
         views: augmented views of each image in an epoch; by default what suits the data set (16 for photographs)
@@ -63,11 +65,13 @@ class Optimization:
     lr_step_factor: float = 0.1
     frozen_statistics: bool = False
     frozen: str = field(default="", metadata=ADDED_LATER)
+    pretraining_cells: int = field(default=1, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
-        positive(self, "epochs", "batch_size", "lr_rise", "lr_step_epochs", "lr_step_factor")
+        positive(self, "epochs", "batch_size", "pretraining_cells", "lr_rise", "lr_step_epochs", "lr_step_factor")
         epochs = dict.fromkeys(("epochs", "pretraining_epochs", "lr_step_epochs"), _MOST_EPOCHS)
-        refuse_above(self, {**epochs, "batch_size": 65536, "views": 10_000}, "optimization.")
+        most = {"batch_size": 65536, "views": 10_000, "pretraining_cells": 2**24}
+        refuse_above(self, epochs | most, "optimization.")
         if self.views is not None and self.views < 1:
             raise ValueError(f"views is at least 1, got {self.views}")
         if self.pretraining_epochs < 0:

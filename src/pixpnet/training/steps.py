@@ -1,6 +1,7 @@
 """Steps: from a batch to logits and matches, with gradients for what learns in the stage and for nothing else."""
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from pixpnet.model import PixPNet
@@ -58,11 +59,29 @@ def leave_one_out_step(learner: Learner, batch: AnyBatch) -> Step:
     return leave_one_out(step, torch.tensor(from_it, device=learner.device))
 
 
-def pretraining_step(learner: Learner, batch: AnyBatch) -> Step:
-    """Plain classification by a linear layer on the largest value of each channel (of the deepest grid)."""
+def pretraining_step(learner: Learner, batch: AnyBatch, cells: int = 1) -> Step:
+    """Plain classification by a linear layer on the largest values of each channel (of the deepest grid).
+
+    Args:
+        learner: whose backbone, and whose layer.
+        batch: of images.
+        cells: how many cells of a channel are averaged; all of them where a map has fewer.
+    """
     features = learner.backbone_maps(batch.images)[-1]
-    logits = learner.helpers[POOLED](features.amax(dim=(-2, -1)).float())
+    logits = learner.helpers[POOLED](largest_mean(features, cells).float())
     return Step(logits.float(), batch.labels, learner.model.parts)
+
+
+def largest_mean(maps: Float[Tensor, "batch channels rows cols"], cells: int) -> Float[Tensor, "batch channels"]:
+    """The mean of the largest values of each map.
+
+    >>> largest_mean(torch.tensor([[[[1.0, 5.0], [2.0, 3.0]]]]), 2)
+    tensor([[4.]])
+    """
+    if cells == 1:
+        return maps.amax(dim=(-2, -1))
+    values = maps.flatten(2)
+    return values.topk(min(cells, values.shape[2]), dim=2).values.mean(dim=2)
 
 
 def pooled_classifier(model: PixPNet) -> nn.Linear:

@@ -1,6 +1,7 @@
 """The usual order of stages, shared by most of the family: warm-up, joint epochs with replacements, the head alone."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal
 
 from pixpnet.parts.losses import LossTerm, cross_entropy
@@ -40,7 +41,7 @@ def usual_stages(
                 optim.pretraining_epochs,
                 frozenset({"backbone", POOLED}),
                 (CROSS_ENTROPY,),
-                pretraining_step,
+                partial(pretraining_step, cells=optim.pretraining_cells),
                 constant,
                 trains=frozenset() if optim.frozen_statistics else None,
                 at_end=replaced,

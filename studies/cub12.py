@@ -76,7 +76,7 @@ def main() -> int:
     parser.add_argument("--head-rate", type=float, default=1e-2, help="of the linear classifier")
     parser.add_argument("--only", choices=("prototypes", "linear"))
     parser.add_argument("--precision", default="bf16-mixed")
-    parser.add_argument("--no-test", action="store_true", help="judge on validation")
+    parser.add_argument("--no-test", action="store_true", help="evaluate on validation")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     preset = member_named(args.member).preset(args.preset)

@@ -89,7 +89,7 @@ COMMANDS: Mapping[str, Command | Mapping[str, Command]] = {
     ),
     "members": Command("list the networks of the family, and their presets", members.add_arguments, members.run),
     "evaluate": Command(
-        "judge a trained network on images it has not seen", evaluate.add_arguments, evaluate.run, evaluate.EXAMPLES
+        "evaluate a trained network on images it has not seen", evaluate.add_arguments, evaluate.run, evaluate.EXAMPLES
     ),
     "predict": Command("say what is on pictures", predict.add_arguments, predict.run, predict.EXAMPLES),
     "explain": Command("say why, part by part, and prove it", explain.add_arguments, explain.run, explain.EXAMPLES),

@@ -19,7 +19,7 @@ from pixpnet.data import DataSet, preprocess
 from pixpnet.explanation import Explanation, explain, prove
 from pixpnet.family import MEMBERS, member_named
 from pixpnet.metrics.auditing import audit
-from pixpnet.metrics.suite import Settings, measure
+from pixpnet.metrics.suite import MeasureSettings, measure
 from pixpnet.model import PixPNet
 from pixpnet.parts import NoReasons
 from pixpnet.training import open_run_data, resume, train
@@ -180,7 +180,7 @@ def test_the_audit_and_the_measures_come_to_their_end(made: Made, tmp_path: Path
     result = audit(made.path, made.model, made.data, pixels=2)
     assert result.localization.disagreements == 0
     assert result.conduct.verdict == "holds"
-    few = Settings(mappings=("field", "upsampling", "random"), samples=1, prototypes=1, split="val")
+    few = MeasureSettings(mappings=("field", "upsampling", "random"), samples=1, prototypes=1, split="val")
     table = measure(made.path, few, out=tmp_path / "measured").table
     assert {row.mapping for row in table.rows} == {"field", "upsampling", "random"}
 

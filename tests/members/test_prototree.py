@@ -31,7 +31,7 @@ from pixpnet.members.prototree import (
 from pixpnet.metrics.auditing import audit
 from pixpnet.metrics.auditing.reasoning import check_reasoning
 from pixpnet.metrics.ordering import relevance_ordering
-from pixpnet.metrics.suite import Settings, measure
+from pixpnet.metrics.suite import MeasureSettings, measure
 from pixpnet.model import Backbone, PixPNet
 from pixpnet.parts import BinaryTree, TreeDecision
 from pixpnet.records import BadRecord
@@ -418,7 +418,7 @@ def test_a_class_behind_no_prototype_that_is_found_is_measured_by_nothing(traine
 
 
 def test_measured_figures_say_that_prototypes_have_no_class(trained: Trained, tmp_path: Path) -> None:
-    few = Settings(mappings=("field", "upsampling"), samples=1, prototypes=1, split="val")
+    few = MeasureSettings(mappings=("field", "upsampling"), samples=1, prototypes=1, split="val")
     table = measure(trained.path, few, out=tmp_path / "measured").table
     assert all(any("not defined for them" in note for note in row.notes) for row in table.rows)
 

@@ -58,7 +58,7 @@ def run(args: Namespace) -> int:
     refuse_other_classes(model.class_names, data)
     if args.split != "val" and (args.data is None or same_place(args.data, config.data)):
         if args.split == "all":
-            raise ValueError("--split all would judge a model on what it learnt from: it goes with --data of others")
+            raise ValueError("--split all would evaluate a model on what it learnt from: it goes with --data of others")
         if not run_folder.finished:
             raise ValueError(
                 f"{args.run} is not finished, so its model is not fixed and the test split stays closed: go on with it "

@@ -148,7 +148,7 @@ def open_looked_at(
         if not divided.train:
             raise DataError(
                 f"none of the images that the run learnt from is in {catalog.name}: is it another data set? (To "
-                "judge a model on other images: pixpnet evaluate RUN --data ...)"
+                "evaluate a model on other images: pixpnet evaluate RUN --data ...)"
             )
         if held_out:
             why_empty = f"{catalog.name}: nothing is left to test on\n" + "\n".join(changes.sentences)

@@ -65,7 +65,7 @@ class Stability(Metric):
     >>> beak_and_tail, seen = torch.tensor([[1.0, 1.0], [6.0, 6.0]]), torch.tensor([True, True])
     >>> metric.update([0], [(Box(0, 0, 4, 4),)], [(Box(0, 0, 8, 8),)], beak_and_tail, seen)
     >>> metric.compute().each
-    (Agreement(same=0.0, parts=0.5, images=1),)
+    (HitAgreement(same=0.0, parts=0.5, images=1),)
     """
 
     full_state_update = False

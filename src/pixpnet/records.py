@@ -6,12 +6,24 @@ earlier versions did where that is something else (`added_later`).
 """
 
 import dataclasses
+import json
 import sys
 from collections.abc import Mapping
 from functools import cache
 from math import isfinite
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    Literal,
+    Protocol,
+    Self,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    runtime_checkable,
+)
 
 from pixpnet.option_names import option_of
 
@@ -22,6 +34,22 @@ ADDED_LATER: Mapping[str, object] = {"added later": True}
 _ABSENT = "absent means"
 # `field(default=..., metadata=IN_MEMORY)`: says something about the record itself, and is in no file.
 IN_MEMORY: Mapping[str, object] = {"in memory": True}
+
+
+@runtime_checkable
+class PlainForm(Protocol):
+    """A value of a record that is no record itself and says how it is written and read."""
+
+    def to_plain(self) -> Any:
+        """Lists, dictionaries, strings and numbers."""
+
+    @classmethod
+    def from_plain(cls, value: Any, where: str) -> Self:
+        """What `to_plain` gave.
+
+        Raises:
+            BadRecord: if it is not that.
+        """
 
 
 class BadRecord(ValueError):
@@ -56,11 +84,39 @@ def to_plain(value: object, for_all: bool = False) -> Any:
             for field, item in held
             if not (for_all and _is_later(field) and item == _absent(field))
         }
+    if isinstance(value, PlainForm):
+        return value.to_plain()
     if isinstance(value, Mapping):
         return {str(key): to_plain(item, for_all) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [to_plain(item, for_all) for item in value]
     return value
+
+
+def to_json(value: object) -> str:
+    """Plain values as JSON for people and programs: indented, with a list of numbers on one line.
+
+    >>> print(to_json({"counts": [[1, 2], [3, None]]}))
+    {
+     "counts": [
+      [1, 2],
+      [3, null]
+     ]
+    }
+    """
+    return _json(value, "\n")
+
+
+def _json(value: object, line: str) -> str:
+    held: list[str] = []
+    if isinstance(value, dict):
+        held = [f"{json.dumps(key)}: {_json(item, line + ' ')}" for key, item in value.items()]
+    elif isinstance(value, list) and not all(item is None or isinstance(item, (int, float)) for item in value):
+        held = [_json(item, line + " ") for item in value]
+    if not held:
+        return json.dumps(value)
+    first, last = "{}" if isinstance(value, dict) else "[]"
+    return f"{first}{line} {f',{line} '.join(held)}{line}{last}"
 
 
 def from_plain(kind: type[T], value: object, where: str = "") -> T:
@@ -130,6 +186,8 @@ def _read(kind: Any, value: Any, where: str) -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
     if dataclasses.is_dataclass(kind):
         return _read_record(kind, value, where)
+    if isinstance(kind, type) and issubclass(kind, PlainForm):
+        return kind.from_plain(value, where)
     if origin in (Union, UnionType):
         if value is None and NoneType in arguments:
             return None

@@ -12,7 +12,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from pixpnet.parts import Comparison, Cosine, SquaredL2
-from pixpnet.parts.measures import cosine_distances, squared_l2_distances
 from tests.parts.comparing import MEASURES, comparison_of
 
 # (batch, dim, rows, cols), (protos, kernel_rows, kernel_cols)
@@ -70,8 +69,8 @@ def test_distances_are_those_of_a_loop_over_patches_and_prototypes(
 def test_distances_of_a_hand_computed_pair() -> None:
     one = torch.tensor([3.0, 4.0]).reshape(1, 2, 1, 1)
     two = torch.tensor([4.0, 3.0]).reshape(1, 2, 1, 1)
-    assert cosine_distances(one, two).item() == pytest.approx(1 - 24 / 25, abs=1e-7)
-    assert squared_l2_distances(one, two).item() == pytest.approx(2, abs=1e-6)
+    assert Cosine().maps(one, two).item() == pytest.approx(1 - 24 / 25, abs=1e-7)
+    assert SquaredL2().maps(one, two).item() == pytest.approx(2, abs=1e-6)
 
 
 @BOTH
@@ -104,8 +103,8 @@ def test_cosine_does_not_depend_on_the_lengths_of_either_side(
     cells, (protos, *kernel) = shapes
     embeddings, prototypes = drawn(cells, seed) - 0.5, drawn((protos, cells[1], *kernel), seed + 1) - 0.5
     torch.testing.assert_close(
-        cosine_distances(embeddings * one, prototypes * other),
-        cosine_distances(embeddings, prototypes),
+        Cosine().maps(embeddings * one, prototypes * other),
+        Cosine().maps(embeddings, prototypes),
         rtol=0,
         atol=1e-6,
     )
@@ -124,14 +123,14 @@ def test_distances_are_symmetric_and_never_negative(name: str, seed: int, kernel
 def test_opposite_directions_have_cosine_distance_2_and_orthogonal_ones_1() -> None:
     one = torch.tensor([[1.0, 2.0]]).reshape(1, 2, 1, 1)
     many = torch.tensor([[-2.0, -4.0], [2.0, -1.0]]).reshape(2, 2, 1, 1)
-    assert cosine_distances(one, many).flatten().tolist() == pytest.approx([2, 1], abs=1e-6)
+    assert Cosine().maps(one, many).flatten().tolist() == pytest.approx([2, 1], abs=1e-6)
 
 
 @pytest.mark.parametrize("kernel", [(1, 1), (2, 2)])
 def test_a_vector_of_zeros_has_cosine_distance_1_to_anything(kernel: tuple[int, int]) -> None:
     embeddings = torch.stack([torch.zeros(3, 2, 2), torch.ones(3, 2, 2)])
     prototypes = torch.stack([torch.zeros(3, *kernel), torch.ones(3, *kernel)])
-    maps = cosine_distances(embeddings, prototypes)
+    maps = Cosine().maps(embeddings, prototypes)
     assert (maps[0] == 1).all()
     assert (maps[1, 0] == 1).all()
     assert (maps[1, 1] <= 1e-6).all()
@@ -148,7 +147,7 @@ def test_squared_l2_near_0_survives_a_large_common_offset(kernel: tuple[int, int
     embeddings, prototypes = steps((1, 8, 4, 5), 0), steps((6, 8, *kernel), 1)
     expected = looped("squared_l2", embeddings, prototypes)
     assert 0 < expected.max() < 0.005
-    result = squared_l2_distances(embeddings, prototypes).double()
+    result = SquaredL2().maps(embeddings, prototypes).double()
     torch.testing.assert_close(result, expected, rtol=1e-2, atol=1e-6)
 
 

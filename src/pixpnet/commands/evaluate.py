@@ -93,7 +93,7 @@ def _report(evaluation: Evaluation, model: PixPNet, data: DataSet, split: str) -
         if accuracy is None:
             lines.append(f"{name:{width}s}    no images")
             continue
-        wrong = [(count, other) for other, count in enumerate(evaluation.confusion[label]) if count and other != label]
+        wrong = [(count, other) for other, count in evaluation.confusion.given(label).items() if other != label]
         taken = ", ".join(f"{count} for {model.class_names[other]}" for count, other in sorted(wrong, reverse=True)[:3])
         lines.append(f"{name:{width}s}  {accuracy:6.1%}" + (f"   taken: {taken}" if taken else ""))
     return "\n".join(lines) + "\n"

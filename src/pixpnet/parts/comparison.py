@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from pixpnet.box import Box
 from pixpnet.fields import Field
-from pixpnet.parts.measures import Measure, Patches
+from pixpnet.parts.measures import Factors, Measure, Patches
 from pixpnet.parts.pooling import Pooling
 from pixpnet.parts.reasons import NoBounds
 from pixpnet.parts.similarities import Similarity
@@ -68,9 +68,15 @@ class Comparison(nn.Module):
 
     def forward(self, embeddings: Float[Tensor, "batch dim rows cols"]) -> GridMatches:
         """Compares every patch with every prototype, in float32 or better whatever the precision around it."""
-        maps = self.distance_maps(embeddings)
-        # Similarities fall with the distance: the similarity of the smallest distance is the largest one.
-        pooled = self.pooling(maps)
+        self._refuse_too_small(embeddings)
+        with torch.autocast(embeddings.device.type, enabled=False):
+            factors = self._factors(embeddings)
+            products = factors.products()
+            maps = self.measure.maps_of(factors, products)
+            # Similarities fall with the distance: the similarity of the smallest distance is the largest one.
+            pooled = self.pooling(maps)
+            if self._learns_from_cells(products):
+                pooled = pooled._replace(distances=self.measure.at_cells(factors, products, pooled.cells))
         scores = self.pooling.scores(pooled, maps, self.similarity)
         return GridMatches(scores, pooled.distances, pooled.cells, maps, pooled.background)
 
@@ -82,15 +88,26 @@ class Comparison(nn.Module):
         Raises:
             ValueError: if a prototype does not fit into the embeddings.
         """
+        self._refuse_too_small(embeddings)
+        with torch.autocast(embeddings.device.type, enabled=False):
+            return self.measure.maps_of(factors := self._factors(embeddings), factors.products())
+
+    def _factors(self, embeddings: Float[Tensor, "batch dim rows cols"]) -> Factors:
+        exact = torch.promote_types(embeddings.dtype, torch.float32)
+        return self.measure.factors(embeddings.to(exact), self.prototypes.to(exact))
+
+    def _learns_from_cells(self, products: Float[Tensor, "batch protos rows cols"]) -> bool:
+        """Whether gradients are gathered from the chosen cells: on the CPU, where that was measured to be faster."""
+        compiled = torch.compiler.is_compiling() or torch.compiler.is_exporting()
+        return products.requires_grad and products.device.type == "cpu" and self.kernel == (1, 1) and not compiled
+
+    def _refuse_too_small(self, embeddings: Float[Tensor, "batch dim rows cols"]) -> None:
         kernel, cells = self.kernel, embeddings.shape[-2:]
         if kernel[0] > cells[0] or kernel[1] > cells[1]:
             raise ValueError(
                 f"prototypes of {kernel[0]} x {kernel[1]} cells do not fit into embeddings of {cells[0]} x {cells[1]}: "
                 "use larger images, a cut with more cells, or smaller prototypes"
             )
-        with torch.autocast(embeddings.device.type, enabled=False):
-            exact = torch.promote_types(embeddings.dtype, torch.float32)
-            return self.measure.maps(embeddings.to(exact), self.prototypes.to(exact))
 
     def loss_distances(
         self, embeddings: Float[Tensor, "batch dim rows cols"], matches: GridMatches

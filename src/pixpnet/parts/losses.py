@@ -55,7 +55,7 @@ class Step:
     @property
     def own(self) -> Bool[Tensor, "batch protos"]:
         """Which prototypes speak for the class of each image."""
-        return self.parts.ownership.mask()[self.labels] if self.own_set is None else self.own_set
+        return self.parts.ownership.of_images(self.labels) if self.own_set is None else self.own_set
 
     @property
     def distances(self) -> Float[Tensor, "batch protos"]:

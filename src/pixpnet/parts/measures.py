@@ -10,13 +10,15 @@ float32 or better, also under autocast: the similarity has its pole at distance 
 """
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from math import pi, sqrt
 
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 from torch.nn import functional as F
 
+from pixpnet.parts.chosen import one_minus, products_at
 from pixpnet.parts.precision import full_precision
 from pixpnet.parts.similarities import Similarity
 
@@ -31,70 +33,81 @@ _SMALLEST_DIFFERENCE = 1e-12
 _SMALLEST_SQUARE = 1e-12
 
 
-def cosine_distances(
-    embeddings: Float[Tensor, "batch dim rows cols"], prototypes: Float[Tensor, "protos dim kernel_rows kernel_cols"]
-) -> Float[Tensor, "batch protos positions_down positions_across"]:
-    """One minus the cosine of the angle between each patch and each prototype: 0 the same direction, 1 none.
+@dataclass(frozen=True)
+class Factors:
+    """What a measure is computed from: scalar products of two factors, and a number for each patch and prototype.
 
-    >>> one = torch.tensor([1.0, 0.0]).reshape(1, 2, 1, 1)
-    >>> two = torch.tensor([[3.0, 0.0], [0.0, 1.0]]).reshape(2, 2, 1, 1)
-    >>> cosine_distances(one, two).flatten().tolist()
-    [0.0, 1.0]
+    Attributes:
+        patches: the left factor, at every cell.
+        prototypes: the right factor.
+        of_patches: a number for each patch; None where the measure needs none.
+        of_prototypes: a number for each prototype; None where the measure needs none.
     """
-    squares = prototypes.square().sum(dim=(1, 2, 3), keepdim=True)
-    directions = prototypes * squares.clamp_min(_SMALLEST_SQUARE).rsqrt()
-    squares = window_sums(embeddings.square().sum(dim=1, keepdim=True), prototypes)
-    if prototypes.shape[-2:] == (1, 1):
-        cosines = _convolve(embeddings * squares.clamp_min(_SMALLEST_SQUARE).rsqrt(), directions)
-    else:
-        cosines = _convolve(embeddings, directions) * squares.clamp_min(_SMALLEST_SQUARE).rsqrt()
-    return (1 - cosines).clamp_min(0)
 
+    patches: Float[Tensor, "batch dim rows cols"]
+    prototypes: Float[Tensor, "protos dim kernel_rows kernel_cols"]
+    of_patches: Float[Tensor, "batch 1 positions_down positions_across"] | None = None
+    of_prototypes: Float[Tensor, " protos"] | None = None
 
-def squared_l2_distances(
-    embeddings: Float[Tensor, "batch dim rows cols"], prototypes: Float[Tensor, "protos dim kernel_rows kernel_cols"]
-) -> Float[Tensor, "batch protos positions_down positions_across"]:
-    """The squared Euclidean distance of each patch to each prototype.
-
-    >>> one = torch.tensor([1.0, 0.0]).reshape(1, 2, 1, 1)
-    >>> two = torch.tensor([[3.0, 0.0], [0.0, 1.0]]).reshape(2, 2, 1, 1)
-    >>> squared_l2_distances(one, two).flatten().tolist()
-    [4.0, 2.0]
-    """
-    # The distance does not change when both move, and the nearer they are to the origin, the less is cancelled.
-    center = prototypes.detach().mean(dim=(0, 2, 3))[:, None, None]
-    embeddings, prototypes = embeddings - center, prototypes - center
-    patches = window_sums(embeddings.square().sum(dim=1, keepdim=True), prototypes)
-    squares = prototypes.square().sum(dim=(1, 2, 3))[:, None, None]
-    return (patches - 2 * _convolve(embeddings, prototypes) + squares).clamp_min(0)
-
-
-def projections(
-    embeddings: Float[Tensor, "batch dim rows cols"], prototypes: Float[Tensor, "protos dim kernel_rows kernel_cols"]
-) -> Float[Tensor, "batch protos positions_down positions_across"]:
-    """Minus the length of each patch's projection onto the direction of each prototype (TesNet).
-
-    Patches keep their length, so it is not bounded by 1; it is positive where they point away from the prototype.
-
-    >>> one = torch.tensor([2.0, 1.0]).reshape(1, 2, 1, 1)
-    >>> two = torch.tensor([[3.0, 0.0], [0.0, -1.0]]).reshape(2, 2, 1, 1)
-    >>> projections(one, two).flatten().tolist()
-    [-2.0, 1.0]
-    """
-    squares = prototypes.square().sum(dim=(1, 2, 3), keepdim=True)
-    return -_convolve(embeddings, prototypes * squares.clamp_min(_SMALLEST_SQUARE).rsqrt())
+    def products(self) -> Float[Tensor, "batch protos positions_down positions_across"]:
+        """The scalar product of every patch with every prototype: the only large part."""
+        # Three digits are too few beside the pole of the similarity.
+        with full_precision(self.patches.device):
+            return F.conv2d(self.patches, self.prototypes)
 
 
 class Measure(ABC):
     """How alike a patch and a prototype are: smaller is more alike."""
 
     @abstractmethod
+    def factors(
+        self,
+        embeddings: Float[Tensor, "batch dim rows cols"],
+        prototypes: Float[Tensor, "protos dim kernel_rows kernel_cols"],
+    ) -> Factors:
+        """What the measure is computed from."""
+
+    @abstractmethod
+    def of_products(
+        self,
+        products: Float[Tensor, "batch protos *positions"],
+        of_patches: Float[Tensor, "batch ..."] | None,
+        of_prototypes: Float[Tensor, "protos ..."] | None,
+    ) -> Float[Tensor, "batch protos *positions"]:
+        """The measure, number by number, from the scalar products and the numbers of patches and prototypes."""
+
     def maps(
         self,
         embeddings: Float[Tensor, "batch dim rows cols"],
         prototypes: Float[Tensor, "protos dim kernel_rows kernel_cols"],
     ) -> Float[Tensor, "batch protos positions_down positions_across"]:
         """The measure at every position, in the precision of what is given."""
+        return self.maps_of(factors := self.factors(embeddings, prototypes), factors.products())
+
+    def maps_of(
+        self, factors: Factors, products: Float[Tensor, "batch protos positions_down positions_across"]
+    ) -> Float[Tensor, "batch protos positions_down positions_across"]:
+        """The measure at every position, from the scalar products at every position."""
+        numbers = factors.of_prototypes
+        return self.of_products(products, factors.of_patches, None if numbers is None else numbers[:, None, None])
+
+    def at_cells(
+        self,
+        factors: Factors,
+        products: Float[Tensor, "batch protos rows cols"],
+        cells: Int64[Tensor, "batch protos"],
+    ) -> Float[Tensor, "batch protos"]:
+        """The measure at one cell for each prototype: the numbers of its map, with a gradient as sparse as the choice.
+
+        Args:
+            factors: of prototypes of one cell.
+            products: scalar products at every position.
+            cells: the number of a cell for each prototype, row by row.
+        """
+        chosen = products_at(factors.patches, factors.prototypes, products, cells)
+        numbers = factors.of_patches
+        of_patches = None if numbers is None else numbers.flatten(1).gather(1, cells)
+        return self.of_products(chosen, of_patches, factors.of_prototypes)
 
     @abstractmethod
     def shares(self, patches: Patches, prototypes: Patches, similarity: Similarity) -> Patches:
@@ -131,11 +144,28 @@ class Measure(ABC):
 
 
 class Cosine(Measure):
-    """One minus the cosine; `cosine_distances`."""
+    """One minus the cosine of the angle between patch and prototype: 0 the same direction, 1 none.
 
-    def maps(self, embeddings: Tensor, prototypes: Tensor) -> Tensor:
+    >>> one = torch.tensor([1.0, 0.0]).reshape(1, 2, 1, 1)
+    >>> two = torch.tensor([[3.0, 0.0], [0.0, 1.0]]).reshape(2, 2, 1, 1)
+    >>> Cosine().maps(one, two).flatten().tolist()
+    [0.0, 1.0]
+    """
+
+    def factors(self, embeddings: Tensor, prototypes: Tensor) -> Factors:
+        """Directions; those of patches of several cells are known only where the whole patch is."""
+        squares = prototypes.square().sum(dim=(1, 2, 3), keepdim=True)
+        directions = prototypes * squares.clamp_min(_SMALLEST_SQUARE).rsqrt()
+        squares = window_sums(embeddings.square().sum(dim=1, keepdim=True), prototypes)
+        scales = squares.clamp_min(_SMALLEST_SQUARE).rsqrt()
+        if prototypes.shape[-2:] == (1, 1):
+            return Factors(embeddings * scales, directions)
+        return Factors(embeddings, directions, scales)
+
+    def of_products(self, products: Tensor, of_patches: Tensor | None, of_prototypes: Tensor | None) -> Tensor:
         """See `Measure`."""
-        return cosine_distances(embeddings, prototypes)
+        cosines = products if of_patches is None else products * of_patches
+        return one_minus(cosines)
 
     def shares(self, patches: Patches, prototypes: Patches, similarity: Similarity) -> Patches:
         """The parts of the scalar product that speak for the prototype: (z_n p_n)+ over their sum."""
@@ -165,11 +195,24 @@ class Cosine(Measure):
 
 
 class Projection(Measure):
-    """Minus the projection of a patch onto a prototype's direction; `projections`."""
+    """Minus the length of a patch's projection onto the direction of a prototype (TesNet).
 
-    def maps(self, embeddings: Tensor, prototypes: Tensor) -> Tensor:
+    Patches keep their length, so it is not bounded by 1; it is positive where they point away from the prototype.
+
+    >>> one = torch.tensor([2.0, 1.0]).reshape(1, 2, 1, 1)
+    >>> two = torch.tensor([[3.0, 0.0], [0.0, -1.0]]).reshape(2, 2, 1, 1)
+    >>> Projection().maps(one, two).flatten().tolist()
+    [-2.0, 1.0]
+    """
+
+    def factors(self, embeddings: Tensor, prototypes: Tensor) -> Factors:
+        """Patches as they are, and directions of prototypes."""
+        squares = prototypes.square().sum(dim=(1, 2, 3), keepdim=True)
+        return Factors(embeddings, prototypes * squares.clamp_min(_SMALLEST_SQUARE).rsqrt())
+
+    def of_products(self, products: Tensor, of_patches: Tensor | None, of_prototypes: Tensor | None) -> Tensor:
         """See `Measure`."""
-        return projections(embeddings, prototypes)
+        return -products
 
     def shares(self, patches: Patches, prototypes: Patches, similarity: Similarity) -> Patches:
         """The parts of the scalar product that speak for the prototype: (z_n p_n)+ over their sum."""
@@ -194,11 +237,26 @@ class Projection(Measure):
 
 
 class SquaredL2(Measure):
-    """The squared Euclidean distance; `squared_l2_distances`."""
+    """The squared Euclidean distance of patch and prototype.
 
-    def maps(self, embeddings: Tensor, prototypes: Tensor) -> Tensor:
+    >>> one = torch.tensor([1.0, 0.0]).reshape(1, 2, 1, 1)
+    >>> two = torch.tensor([[3.0, 0.0], [0.0, 1.0]]).reshape(2, 2, 1, 1)
+    >>> SquaredL2().maps(one, two).flatten().tolist()
+    [4.0, 2.0]
+    """
+
+    def factors(self, embeddings: Tensor, prototypes: Tensor) -> Factors:
+        """Both around the mean of the prototypes, and their squared lengths."""
+        # The distance does not change when both move, and the nearer they are to the origin, the less is cancelled.
+        center = prototypes.detach().mean(dim=(0, 2, 3))[:, None, None]
+        embeddings, prototypes = embeddings - center, prototypes - center
+        patches = window_sums(embeddings.square().sum(dim=1, keepdim=True), prototypes)
+        return Factors(embeddings, prototypes, patches, prototypes.square().sum(dim=(1, 2, 3)))
+
+    def of_products(self, products: Tensor, of_patches: Tensor | None, of_prototypes: Tensor | None) -> Tensor:
         """See `Measure`."""
-        return squared_l2_distances(embeddings, prototypes)
+        assert of_patches is not None and of_prototypes is not None
+        return (of_patches - 2 * products + of_prototypes).clamp_min(0)
 
     def shares(self, patches: Patches, prototypes: Patches, similarity: Similarity) -> Patches:
         """The similarity that each channel would have alone, over the sum of those."""
@@ -218,12 +276,12 @@ class SquaredL2(Measure):
         return (roots - moved).clamp_min(0).square(), (roots + moved).square()
 
 
-class L2(Measure):
+class L2(SquaredL2):
     """The Euclidean distance, not squared (ProtoTree); a floor under the root keeps its gradient finite."""
 
-    def maps(self, embeddings: Tensor, prototypes: Tensor) -> Tensor:
+    def of_products(self, products: Tensor, of_patches: Tensor | None, of_prototypes: Tensor | None) -> Tensor:
         """See `Measure`."""
-        return (squared_l2_distances(embeddings, prototypes) + _LEAST_SQUARE).sqrt()
+        return (super().of_products(products, of_patches, of_prototypes) + _LEAST_SQUARE).sqrt()
 
     def shares(self, patches: Patches, prototypes: Patches, similarity: Similarity) -> Patches:
         """The nearer a channel, the larger its share: in proportion to one over its squared difference (PRP)."""
@@ -274,12 +332,6 @@ def divided(parts: Patches) -> Patches:
     parts = parts.clamp_min(0)
     sums = parts.sum(dim=(1, 2, 3), keepdim=True)
     return torch.where(sums > 0, parts / sums, 1 / parts[0].numel())
-
-
-def _convolve(embeddings: Tensor, kernels: Tensor) -> Tensor:
-    # Three digits are too few beside the pole of the similarity.
-    with full_precision(embeddings.device):
-        return F.conv2d(embeddings, kernels)
 
 
 def window_sums(values: Float[Tensor, "batch 1 rows cols"], prototypes: Tensor) -> Tensor:

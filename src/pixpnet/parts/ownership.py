@@ -25,6 +25,10 @@ class Ownership(nn.Module, ABC):
     def mask(self) -> Bool[Tensor, "classes protos"]:
         """Which prototypes speak for which class."""
 
+    def of_images(self, labels: Int64[Tensor, " batch"]) -> Bool[Tensor, "batch protos"]:
+        """Which prototypes speak for the class of each image: a row of `mask` for each."""
+        return self.mask()[labels]
+
     @abstractmethod
     def sources(self) -> Bool[Tensor, "classes protos"]:
         """Images of which class may give a prototype its patch; each prototype has at least one."""
@@ -61,6 +65,10 @@ class OneClassEach(Ownership):
     def mask(self) -> Bool[Tensor, "classes protos"]:
         """See `Ownership`."""
         return membership(self.labels, self.num_classes)
+
+    def of_images(self, labels: Int64[Tensor, " batch"]) -> Bool[Tensor, "batch protos"]:
+        """Without the mask of all classes, which has 250 million entries for 5,000 of them."""
+        return labels[:, None] == self.labels
 
     def sources(self) -> Bool[Tensor, "classes protos"]:
         """Images of its own class."""

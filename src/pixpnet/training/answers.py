@@ -4,6 +4,7 @@ Confusion, class accuracies and mistakes follow from it, so none of them needs a
 """
 
 import csv
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import StringIO
@@ -13,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pixpnet.data import Entry
+from pixpnet.training.confusion import ConfusionTable
 
 ANSWERS_FILE = "answers.csv"
 BEST = 5
@@ -95,16 +97,15 @@ def answers_from_text(text: str) -> tuple[AnswerLine, ...]:
     return tuple(lines)
 
 
-def confusion_of(lines: Sequence[AnswerLine], names: Sequence[str]) -> list[list[int]]:
+def confusion_of(lines: Sequence[AnswerLine], names: Sequence[str]) -> ConfusionTable:
     """For each true class, how many images were given to each class.
 
     Raises:
         ValueError: if a line names a class that there is not.
     """
     places = {name: index for index, name in enumerate(names)}
-    counts = [[0] * len(names) for _ in names]
     for line in lines:
         if line.truth not in places or line.answer not in places:
             raise ValueError(f"{ANSWERS_FILE} names a class that the model does not have: {line.truth}, {line.answer}")
-        counts[places[line.truth]][places[line.answer]] += 1
-    return counts
+    counts = Counter((places[line.truth], places[line.answer]) for line in lines)
+    return ConfusionTable(len(names), ((*pair, count) for pair, count in counts.items()))

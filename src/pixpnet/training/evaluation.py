@@ -11,13 +11,13 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torchmetrics import MeanMetric
-from torchmetrics.classification import MulticlassConfusionMatrix
+from torchmetrics import MeanMetric, Metric
 
 from pixpnet.data.scan import Progress
 from pixpnet.model.modes import evaluating
 from pixpnet.parts import Decision
 from pixpnet.records import ADDED_LATER
+from pixpnet.training.confusion import ConfusionTable
 
 T = TypeVar("T")
 
@@ -62,7 +62,7 @@ class Evaluation:
     images: int
     interval: Interval
     class_accuracy: tuple[float | None, ...]
-    confusion: tuple[tuple[int, ...], ...]
+    confusion: ConfusionTable
     readings: dict[str, Reading] | None = field(default=None, metadata=ADDED_LATER)
 
 
@@ -87,7 +87,9 @@ def evaluate(
             answer for all of them.
         decision: of the network, where the answers of its other readings are to be counted too (of one process).
     """
-    confusion = MulticlassConfusionMatrix(num_classes, validate_args=False, sync_on_compute=together).to(device)
+    answers = _Answers(together).to(device)
+    nothing = torch.zeros(0, dtype=torch.int64, device=device)
+    answers.update(nothing, nothing)  # a process without any batch takes part all the same
     # A loss that is no number must show, not be left out. ("disable" would forget the weights: torchmetrics 1.9.0.)
     loss = MeanMetric(nan_strategy=float("inf"), sync_on_compute=together).to(device)
     total = batch_count(batches)
@@ -99,12 +101,12 @@ def evaluate(
             logits = output.logits.float()
             if decision is not None:
                 counted.update(output.matches.scores, logits, batch.labels)
-            confusion.update(logits, batch.labels)
+            answers.update(batch.labels, logits.argmax(dim=1))
             loss.update(F.cross_entropy(logits, batch.labels), weight=len(batch))
             if progress is not None:
                 progress(done, total)
-    counts = [[int(count) for count in row] for row in confusion.compute().tolist()]
-    evaluation = evaluation_of(counts, float(loss.compute()))
+    labels, given = answers.compute()
+    evaluation = evaluation_of(ConfusionTable.of_answers(labels, given, num_classes), float(loss.compute()))
     return replace(evaluation, readings=counted.compute(evaluation.images))
 
 
@@ -133,24 +135,56 @@ class ReadingCounts:
         return {name: Reading(*both) for name, both in shares.items()} or None
 
 
-def evaluation_of(confusion: Sequence[Sequence[int]], loss: float) -> Evaluation:
+class _Answers(Metric):
+    """The class of every image and the one that it was given, of all processes.
+
+    A matrix of classes x classes, as torchmetrics has it, is counted anew for every batch: 200 MB at 5,000 classes.
+    """
+
+    labels: list[Tensor]
+    given: list[Tensor]
+
+    def __init__(self, together: bool) -> None:
+        super().__init__(sync_on_compute=together)
+        for name in ("labels", "given"):
+            self.add_state(name, default=[], dist_reduce_fx="cat")
+
+    def update(self, labels: Int64[Tensor, " batch"], given: Int64[Tensor, " batch"]) -> None:
+        """Takes note of some images."""
+        self.labels.append(labels)
+        self.given.append(given)
+
+    def compute(self) -> tuple[Int64[Tensor, " images"], Int64[Tensor, " images"]]:
+        """Labels and answers; processes follow each other."""
+        return _joined(self.labels), _joined(self.given)
+
+
+def _joined(parts: list[Tensor] | Tensor) -> Tensor:
+    """What torchmetrics has joined already after it was gathered from several processes."""
+    if isinstance(parts, Tensor):
+        return parts
+    return torch.cat(parts) if parts else torch.zeros(0, dtype=torch.int64)
+
+
+def evaluation_of(confusion: ConfusionTable | Sequence[Sequence[int]], loss: float) -> Evaluation:
     """What a table of counts says.
 
     >>> found = evaluation_of([[3, 1], [0, 0]], loss=0.5)
     >>> found.accuracy, found.class_accuracy
     (0.75, (0.75, None))
     """
-    images = sum(map(sum, confusion))
+    table = confusion if isinstance(confusion, ConfusionTable) else ConfusionTable.of_rows(confusion)
+    images, right = table.images, table.right
     if not images:
         raise ValueError("there are no images to be judged on")
-    right = sum(row[label] for label, row in enumerate(confusion))
+    rows = [table.given(label) for label in range(len(table))]
     return Evaluation(
         accuracy=right / images,
         loss=loss,
         images=images,
         interval=wilson(right, images),
-        class_accuracy=tuple(row[label] / sum(row) if sum(row) else None for label, row in enumerate(confusion)),
-        confusion=tuple(tuple(row) for row in confusion),
+        class_accuracy=tuple(row.get(n, 0) / sum(row.values()) if row else None for n, row in enumerate(rows)),
+        confusion=table,
     )
 
 

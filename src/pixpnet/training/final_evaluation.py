@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from pixpnet.data.scan import Progress
 from pixpnet.model import BehindStem, PixPNet
 from pixpnet.model.modes import evaluating
+from pixpnet.training.confusion import ConfusionTable
 from pixpnet.training.evaluation import Evaluation, ReadingCounts, batch_count, evaluation_of
 
 
@@ -75,9 +76,7 @@ def evaluate_both(
 
 
 def _evaluation(logits: Float[Tensor, "images classes"], labels: Tensor, readings: ReadingCounts) -> Evaluation:
-    classes = logits.shape[1]
-    pairs = classes * labels + logits.argmax(dim=1)
-    confusion = pairs.bincount(minlength=classes * classes).view(classes, classes).tolist()
+    confusion = ConfusionTable.of_answers(labels, logits.argmax(dim=1), logits.shape[1])
     loss = float(F.cross_entropy(logits, labels))
     evaluation = evaluation_of(confusion, inf if isnan(loss) else loss)
     return replace(evaluation, readings=readings.compute(evaluation.images))

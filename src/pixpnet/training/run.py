@@ -37,7 +37,7 @@ from pixpnet.manifest import Manifest, digest_of
 from pixpnet.model import PixPNet
 from pixpnet.model.file import MODEL_FILE, PICTURES_FOLDER, PROTOTYPES_FILE, class_names_in, prototypes_listing
 from pixpnet.model.weights import on_their_own
-from pixpnet.records import from_plain, to_plain
+from pixpnet.records import from_plain, to_json, to_plain
 from pixpnet.training.answers import ANSWERS_FILE, AnswerLine, answers_from_text, answers_text
 from pixpnet.training.location import keep_location
 from pixpnet.training.log import LogLine, log_text
@@ -317,7 +317,7 @@ class Run:
     def write_metrics(self, metrics: object) -> None:
         """Writes the accuracies of the chosen model; this ends the run, and nothing that is listed changes any more."""
         self.manifest.settle(pictures=True)
-        self.write("metrics.json", json.dumps(to_plain(metrics), indent=1))
+        self.write("metrics.json", to_json(to_plain(metrics)))
 
     def read_metrics(self) -> dict[str, Any]:
         """What `write_metrics` wrote.

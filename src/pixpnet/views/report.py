@@ -193,9 +193,8 @@ def taken_for(evaluation: Evaluation, class_names: Sequence[str], most: int = 20
     """
     wrong = [
         Confusion(class_names[truth], class_names[answer], images)
-        for truth, row in enumerate(evaluation.confusion)
-        for answer, images in enumerate(row)
-        if images and truth != answer
+        for truth, answer, images in evaluation.confusion.entries
+        if truth != answer
     ]
     return tuple(sorted(wrong, key=lambda pair: -pair.images)[:most])
 

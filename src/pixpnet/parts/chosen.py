@@ -1,0 +1,97 @@
+"""Scalar products at chosen cells, with a gradient that is as sparse as the choice.
+
+A score rests on one cell of an image, so of the gradient of a map of batch x prototypes x cells numbers all but one in
+`cells` are 0. Automatic differentiation multiplies those zeros all the same: two products as large as the one that made
+the map, and several passes over it. Here the gradient is gathered from the chosen cells alone.
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+# Prototypes whose gradients are worked out together: what they are gathered into stays in the processor's cache.
+_AT_ONCE = 2048
+
+
+def products_at(
+    patches: Float[Tensor, "batch dim rows cols"],
+    prototypes: Float[Tensor, "protos dim 1 1"],
+    products: Float[Tensor, "batch protos rows cols"],
+    cells: Int64[Tensor, "batch protos"],
+) -> Float[Tensor, "batch protos"]:
+    """The scalar product of each prototype with one cell of each image.
+
+    Args:
+        patches: of the images.
+        prototypes: of one cell each.
+        products: of all of them, known already; no gradient flows through them.
+        cells: the number of the chosen cell, row by row.
+
+    >>> patches, prototypes = torch.tensor([[[[2.0, 3.0]]]]), torch.tensor([[[[5.0]]]], requires_grad=True)
+    >>> found = products_at(patches, prototypes, patches * prototypes, torch.tensor([[1]]))
+    >>> found.item(), torch.autograd.grad(found.sum(), prototypes)[0].item()
+    (15.0, 3.0)
+    """
+    found: Tensor = _ProductsAt.apply(patches, prototypes, products.detach(), cells)  # type: ignore[no-untyped-call]
+    return found
+
+
+def one_minus(cosines: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """One minus the cosine, at least 0: what ``(1 - cosines).clamp_min(0)`` gives, in one pass over new memory.
+
+    In a step of learning the maps of thousands of prototypes are the largest tensors, and memory that was not touched
+    before costs more than the arithmetic in it.
+
+    >>> one_minus(torch.tensor([0.25, 1.5], requires_grad=True)).tolist()
+    [0.75, 0.0]
+    """
+    if not cosines.requires_grad or torch.compiler.is_compiling() or torch.compiler.is_exporting():
+        return (1 - cosines).clamp_min(0)
+    found: Tensor = _OneMinus.apply(cosines)  # type: ignore[no-untyped-call]
+    return found
+
+
+class _OneMinus(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, cosines: Tensor) -> Tensor:
+        ctx.save_for_backward(cosines)
+        return (1 - cosines).clamp_min_(0)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (cosines,) = ctx.saved_tensors
+        passed: Tensor = gradient * (cosines <= 1)
+        return passed.neg_()
+
+
+class _ProductsAt(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, patches: Tensor, prototypes: Tensor, products: Tensor, cells: Tensor) -> Tensor:
+        ctx.save_for_backward(patches, prototypes, cells)
+        return products.flatten(2).gather(2, cells[..., None]).squeeze(-1)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+        patches, prototypes, cells = ctx.saved_tensors
+        rows = patches.flatten(2).transpose(1, 2).contiguous()  # batch x cells x dim
+        vectors = prototypes.flatten(1)
+        of_rows = torch.zeros_like(rows) if ctx.needs_input_grad[0] else None
+        of_vectors = torch.zeros_like(vectors) if ctx.needs_input_grad[1] else None
+        for first in range(0, len(vectors), _AT_ONCE):
+            some = slice(first, first + _AT_ONCE)
+            for image, weights in enumerate(gradient[:, some, None]):
+                chosen = cells[image, some]
+                if of_vectors is not None:
+                    of_vectors[some].addcmul_(weights, rows[image].index_select(0, chosen))
+                if of_rows is not None:
+                    of_rows[image].index_add_(0, chosen, weights * vectors[some])
+        return (
+            None if of_rows is None else of_rows.transpose(1, 2).reshape(patches.shape),
+            None if of_vectors is None else of_vectors.view_as(prototypes),
+            None,
+            None,
+        )

@@ -1,19 +1,23 @@
 """Background, duplicates, coverage and the cost of replacement, counted by hand."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from pixpnet.box import Box
-from pixpnet.data import DrawnBirds, preprocess
+from pixpnet.data import DrawnBirds, Preprocessing, preprocess
 from pixpnet.data.drawn import birds_catalog
+from pixpnet.members.pixpnet import Architecture
 from pixpnet.metrics import accuracy_lost_at_replacement, explanation_size, prototype_health
 from pixpnet.metrics.health.background import background
 from pixpnet.metrics.health.duplicates import duplicates, near_vectors
 from pixpnet.metrics.health.patches import object_share, patches
 from pixpnet.metrics.health.replacement_cost import difference
+from pixpnet.model import Backbone, PixPNet
 from pixpnet.records import from_plain, to_plain
 from pixpnet.training import Run, RunError
 from tests.metrics.part_toys import (
@@ -270,3 +274,53 @@ def test_explanation_size_is_one_of_the_metrics() -> None:
     # Two prototypes for each of two classes: two scores; or a score and a weight for each, and for all four.
     assert explanation_size(finder()) == (2, 2)
     assert explanation_size(finder(head="linear")) == (4, 8)
+
+
+@pytest.mark.parametrize("several_owners", [False, True])
+def test_twins_among_many_prototypes_are_those_of_plain_loops(
+    several_owners: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More prototypes than are looked at together, some of them a little less or more than the tolerance apart."""
+    model = _many_prototypes(600)
+    vectors = model.grids[0].comparison.prototypes.detach()
+    generator = torch.Generator().manual_seed(1)
+    for number in range(0, 200, 2):
+        other = int(torch.randint(200, 600, (), generator=generator))
+        step = torch.randn(vectors.shape[1:], generator=generator)
+        share = 0.0098 if number % 4 else 0.0102
+        vectors[other] = vectors[number] + share * vectors[number].norm() * step / step.norm()
+    mask = model.ownership.mask()
+    if several_owners:
+        mask = mask | (torch.rand(mask.shape, generator=generator) < 0.1)
+        mask[:, 5] = False
+        monkeypatch.setattr(type(model.ownership), "mask", lambda self: mask)
+    flat = torch.nn.functional.normalize(vectors.flatten(1).double()).numpy()
+    images = [one.image for one in model.origins or ()]
+    counts = {(where, kind): 0 for where in ("within", "across") for kind in ("same_image", "near_vector")}
+    for one in range(600):
+        own = (mask[:, [one]] & mask).any(dim=0).numpy()
+        others = np.arange(600) != one
+        near = np.sqrt(((flat - flat[one]) ** 2).sum(axis=1)) <= 0.01
+        same = np.array([image == images[one] for image in images])
+        for kind, alike in (("same_image", same), ("near_vector", near)):
+            counts["within", kind] += bool((alike & others & own).any())
+            counts["across", kind] += bool((alike & others & ~own).any())
+    found = duplicates(model)
+    asked = {"within": int(mask.any(dim=0).sum()), "across": 600}
+    for (where, kind), count in counts.items():
+        share = getattr(getattr(found, where), kind)
+        assert share.mean == pytest.approx(count / asked[where])
+    assert 20 < counts["across", "near_vector"] < 200
+
+
+def _many_prototypes(count: int) -> PixPNet:
+    torch.manual_seed(0)
+    backbone = Backbone(torch.nn.Sequential(torch.nn.Conv2d(3, 8, 4, stride=4)), "0", (8, 8))
+    architecture = Architecture(dim=48, prototypes_per_class=10)
+    names = [str(label) for label in range(count // 10)]
+    model = PixPNet(backbone, architecture, names, Preprocessing(shortest_side=None, crop=8, size=8))
+    images = torch.randint(0, count, (count,)).tolist()
+    model.origins = tuple(
+        replace(origin(number, f"{image}.jpg", TOP_LEFT), label=number // 10) for number, image in enumerate(images)
+    )
+    return model

@@ -143,6 +143,29 @@ class LinearDecision(Decision):
         return (self.weights().detach() > least).any(dim=0)
 
 
+def decides_own_class(
+    addends: Float[Tensor, "batch protos"], labels: Int64[Tensor, " protos"], num_classes: int
+) -> Bool[Tensor, "batch protos"]:
+    """`Decision.decides` where each prototype adds to the logit of one class: no table of classes x prototypes.
+
+    Args:
+        addends: of each prototype to the logit of its class, in double precision.
+        labels: the class of each prototype.
+        num_classes: how many there are, at least one; of equals the first wins.
+
+    >>> decides_own_class(torch.tensor([[3.0, 1.0, 2.0]]), torch.tensor([0, 0, 1]), 2).tolist()
+    [[True, False, False]]
+    """
+    logits = addends.new_zeros(len(addends), num_classes).index_add(1, labels, addends)
+    best, answer = logits.max(dim=1, keepdim=True)
+    rival, second = logits.scatter(1, answer, float("-inf")).max(dim=1, keepdim=True)
+    without = logits[:, labels] - addends
+    # The answer's own prototypes: another class may win. Those of other classes: theirs may, if they spoke against it.
+    loses = (without < rival) | ((without == rival) & (second < answer))
+    wins = (without > best) | ((without == best) & (labels < answer))
+    return torch.where(labels == answer, loses & (num_classes > 1), wins)
+
+
 class ClassSum(LinearDecision):
     """The logit of a class is the sum of the scores of its prototypes; nothing is learnt.
 
@@ -173,6 +196,10 @@ class ClassSum(LinearDecision):
         leads = self.logits(low)[:, label, None] - self.logits(high)
         leads[:, label] = 0.0
         return leads
+
+    def decides(self, scores: Float[Tensor, "batch protos"]) -> Bool[Tensor, "batch protos"]:
+        """See `Decision`."""
+        return decides_own_class(scores.double(), self.labels, self.num_classes)
 
     def weights(self) -> Float[Tensor, "classes protos"]:
         """1 for a class's own prototypes, 0 for the others."""
@@ -244,6 +271,10 @@ class OwnClass(LinearDecision):
         """See `Decision`."""
         weighted = scores * self.weight.to(scores.dtype)
         return weighted.new_zeros(scores.shape[0], self.num_classes).index_add(1, self.labels, weighted)
+
+    def decides(self, scores: Float[Tensor, "batch protos"]) -> Bool[Tensor, "batch protos"]:
+        """See `Decision`."""
+        return decides_own_class(scores.double() * self.weight.detach().double(), self.labels, self.num_classes)
 
     def weights(self) -> Float[Tensor, "classes protos"]:
         """The learnt weight of each prototype, for its own class."""

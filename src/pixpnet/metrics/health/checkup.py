@@ -16,6 +16,9 @@ from pixpnet.metrics.health.replacement_cost import accuracy_lost_at_replacement
 from pixpnet.model import PixPNet
 from pixpnet.training import Run
 
+# Of the similarity maps of a batch: 64 MB, of which a forward pass holds a few at a time.
+_MAP_NUMBERS = 2**24
+
 
 def prototype_health(
     model: PixPNet,
@@ -41,7 +44,7 @@ def prototype_health(
         run: a finished run, for the cost of replacement.
         least_object: of a region's pixels, the share that must show the object (where there are masks).
         tolerance: how far apart vectors that are nearly the same may be, as a share of their length.
-        batch_size: of the pass over the split.
+        batch_size: of the pass over the split; less where the maps of many prototypes would fill the memory.
         seed: of the intervals.
 
     Raises:
@@ -64,7 +67,8 @@ def prototype_health(
 
     def batches() -> Iterator[Batch]:
         unmasked = replace(data_set, reader=WithoutMasks(data_set.reader))
-        for batch in plain_loader(unmasked, entries, model.preprocessing, Loading(batch_size, cache_bytes=0)):
+        loading = Loading(_fitting(model, batch_size), cache_bytes=0)
+        for batch in plain_loader(unmasked, entries, model.preprocessing, loading):
             yield batch
             tick(len(batch))
 
@@ -78,3 +82,12 @@ def prototype_health(
         coverage=coverage(patch_list, model.num_classes, seed),
         replacement=None if run is None else accuracy_lost_at_replacement(run),
     )
+
+
+def _fitting(model: PixPNet, batch_size: int) -> int:
+    """As many images as have maps of a bounded size."""
+    numbers = sum(
+        len(grid.prototypes) * field.shape[-2] * field.shape[-1]
+        for grid, field in zip(model.grids, model.fields, strict=True)
+    )
+    return max(1, min(batch_size, _MAP_NUMBERS // numbers))

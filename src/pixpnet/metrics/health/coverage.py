@@ -20,9 +20,11 @@ def coverage(patches: Sequence[Patch], num_classes: int, seed: int = 0) -> Cover
         num_classes: how many classes there are.
         seed: of the interval, which draws classes again.
     """
-    classes = tuple(
-        _covered([patch for patch in patches if label in patch.owners], label) for label in range(num_classes)
-    )
+    by_owner: list[list[Patch]] = [[] for _ in range(num_classes)]
+    for patch in patches:
+        for label in patch.owners:
+            by_owner[label].append(patch)
+    classes = tuple(_covered(owned, label) for label, owned in enumerate(by_owner))
     defined = [of_class for of_class in classes if of_class.visible]
     shares = [len(of_class.covered) / len(of_class.visible) for of_class in defined]
     return Coverage(

@@ -13,7 +13,8 @@ from pixpnet.data.errors import Leak, Problem
 from pixpnet.data.leaks import find_leaks
 from pixpnet.data.registry import DataSpec, catalog_of
 from pixpnet.data.sample import inside
-from pixpnet.data.scan import FileFacts, Progress, scan
+from pixpnet.data.scan import Progress, scan
+from pixpnet.data.scan_store import FileFacts
 from pixpnet.data.statistics import Statistics, statistics_of
 
 _DRAWN_LOOKED_AT = 240

@@ -19,7 +19,7 @@ from pixpnet.data.catalog import Entry, Reader
 from pixpnet.data.dataset import DataSet
 from pixpnet.data.fused import augment
 from pixpnet.data.preprocessing import Preprocessing, preprocess
-from pixpnet.data.reader import CachedReader
+from pixpnet.data.reader import cached
 from pixpnet.data.sample import Sample
 from pixpnet.messages import first_line
 from pixpnet.records import refuse_above
@@ -32,7 +32,7 @@ class Loading:
     Attributes:
         batch_size: images per batch (the paper's).
         num_workers: processes beside the main one; 0 does everything in the main one.
-        cache_bytes: decoded images that may be kept in memory, all workers together.
+        cache_bytes: decoded images that may be kept, in memory or in a temporary file that all workers share.
         drop_last: leave out an incomplete last batch.
     """
 
@@ -181,7 +181,7 @@ def plain_loader(
 
 
 def _cached(reader: Reader, loading: Loading) -> Reader:
-    return CachedReader(reader, loading.cache_bytes // max(1, loading.num_workers)) if loading.cache_bytes else reader
+    return cached(reader, loading.cache_bytes, loading.num_workers) if loading.cache_bytes else reader
 
 
 def _loader(

@@ -12,6 +12,8 @@ from pixpnet.data.decode import read_image
 from pixpnet.data.errors import ImageError
 from pixpnet.data.resample import Pixels
 from pixpnet.data.sample import Sample, box_in, inside, keypoints_in, source_sample
+from pixpnet.data.shared_cache import SharedCache, Stamp, stamp_of
+from pixpnet.data.shared_reader import SharedReader
 from pixpnet.whole_file import IrregularFile, refuse_irregular
 
 UNKNOWN = -1
@@ -65,29 +67,49 @@ class CachedReader:
 
     Attributes:
         reader: where samples come from.
-        budget: bytes of decoded images that may be kept, in each process.
+        budget: bytes of decoded images that may be kept. An image whose file has changed since is read anew.
     """
 
     reader: Reader
     budget: int
     used: int = 0
-    _kept: dict[str, Sample] = field(default_factory=dict, repr=False)
+    _kept: dict[str, tuple[Stamp, Sample]] = field(default_factory=dict, repr=False)
 
     def __call__(self, entry: Entry) -> Sample:
         """Reads an entry; see `pixpnet.data.catalog.Reader`."""
-        cached = self._kept.get(entry.id)
-        if cached is not None:
-            return cached
+        stamp = stamp_of(entry.path)
+        if stamp is None:
+            return self.reader(entry)  # which says what is wrong
+        if entry.id in self._kept:
+            version, sample = self._kept[entry.id]
+            if version == stamp:
+                return sample
+            del self._kept[entry.id]
+            self.used -= _bytes(sample)
         sample = self.reader(entry)
-        size = sample.image.nbytes + (0 if sample.masks is None else sample.masks.nbytes)
-        if self.used + size <= self.budget:
-            self._kept[entry.id] = sample
-            self.used += size
+        if self.used + _bytes(sample) <= self.budget:
+            self._kept[entry.id] = stamp, sample
+            self.used += _bytes(sample)
         return sample
 
     def __getstate__(self) -> dict[str, object]:
         """What is pickled, as for worker processes that are spawned, starts with an empty cache."""
         return {"reader": self.reader, "budget": self.budget, "used": 0, "_kept": {}}
+
+
+def cached(reader: Reader, budget: int, num_workers: int) -> Reader:
+    """A reader that keeps what it read: in memory, or, where several processes read, in a file that they share.
+
+    Args:
+        reader: where samples come from.
+        budget: bytes of decoded images that may be kept, by all processes together.
+        num_workers: processes that read beside the main one.
+    """
+    return SharedReader(reader, SharedCache(budget)) if num_workers else CachedReader(reader, budget)
+
+
+def _bytes(sample: Sample) -> int:
+    return sample.image.nbytes + (0 if sample.masks is None else sample.masks.nbytes)
 
 
 @dataclass(frozen=True)

@@ -2,57 +2,32 @@
 
 The bad files, the leaks and the normalisation statistics of a data set all follow from it. Its results are
 kept in a cache folder and belong to a file as long as its size and time of change stay, so the second opening
-of a data set costs one `stat` per file.
+of a data set costs one `stat` per file. `scan_store.py` keeps them, also those of a scan that was interrupted.
 """
 
 import hashlib
-import json
 import os
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import cv2
 import numpy as np
 from jaxtyping import Int64, UInt8
 
 from pixpnet.data.catalog import Catalog, Entry, Reader
-from pixpnet.data.errors import DataWarning, ImageError
+from pixpnet.data.errors import ImageError
 from pixpnet.data.reader import FileReader
 from pixpnet.data.resample import pixels_of
 from pixpnet.data.sample import Sample
-from pixpnet.whole_file import written_whole
+from pixpnet.data.scan_store import FileFacts, ScanStore, Stamp, three
 
 Progress = Callable[[int, int], None]
 
-_VERSION = 2
 # Resized to the paper's 510 pixels, anything longer would fill the memory.
 _LONGEST = 40
 _EXACT_IN_FLOAT = 2**24  # OpenCV counts in float32
-
-
-@dataclass(frozen=True)
-class FileFacts:
-    """What one pass learns about an image.
-
-    Attributes:
-        reason: why it cannot be used; None if it can.
-        height: in pixels, 0 if it cannot be read.
-        width: in pixels.
-        digest: hash of size and pixels, so copies are found whatever their name or metadata.
-        sums: of each channel's values, 0-255.
-        squares: of each channel's squared values.
-    """
-
-    reason: str | None
-    height: int = 0
-    width: int = 0
-    digest: str = ""
-    sums: tuple[int, int, int] = (0, 0, 0)
-    squares: tuple[int, int, int] = (0, 0, 0)
 
 
 def scan(catalog: Catalog, progress: Progress | None = None) -> dict[str, FileFacts]:
@@ -65,17 +40,43 @@ def scan(catalog: Catalog, progress: Progress | None = None) -> dict[str, FileFa
     Returns:
         facts by stable id.
     """
-    cache = _cache_file(catalog)
-    known = {} if cache is None else _load(cache)
-    stamps = {entry.id: _stamp(entry) for entry in catalog.entries}
-    facts: dict[str, FileFacts] = {}
-    fresh: list[Entry] = []
-    for entry in catalog.entries:
-        stamp, remembered = stamps[entry.id], known.get(entry.id)
-        if stamp is not None and remembered is not None and remembered[0] == stamp:
-            facts[entry.id] = remembered[1]
-        else:
-            fresh.append(entry)
+    path = _cache_file(catalog)
+    if path is None:
+        return _looked_at(catalog, {}, {}, None, progress)
+    store, total = ScanStore(path), len(catalog.entries)
+    with store.exclusively(None if progress is None else lambda done: progress(min(done, total), total)):
+        known = store.load()
+        stamps = {entry.id: _stamp(entry) for entry in catalog.entries}
+        fresh = [entry for entry in catalog.entries if _known(entry, stamps, known) is None]
+        if not fresh:
+            return _looked_at(catalog, stamps, known, None, progress)
+        with store.journal() as add:
+            facts = _looked_at(catalog, stamps, known, add, progress)
+        held = ((id_, stamps[id_], fact) for id_, fact in facts.items())
+        # What could not be read is tried again: a permission or a newer decoder changes no time stamp.
+        store.save({i: (stamp, fact) for i, stamp, fact in held if stamp is not None and fact.reason is None})
+    return facts
+
+
+def _known(
+    entry: Entry, stamps: Mapping[str, Stamp | None], known: Mapping[str, tuple[Stamp, FileFacts]]
+) -> FileFacts | None:
+    """What an earlier scan found of an image, where its file is still the same."""
+    stamp, remembered = stamps.get(entry.id), known.get(entry.id)
+    return remembered[1] if stamp is not None and remembered is not None and remembered[0] == stamp else None
+
+
+def _looked_at(
+    catalog: Catalog,
+    stamps: Mapping[str, Stamp | None],
+    known: Mapping[str, tuple[Stamp, FileFacts]],
+    add: Callable[[str, Stamp, FileFacts], None] | None,
+    progress: Progress | None,
+) -> dict[str, FileFacts]:
+    """Facts of all images, of which those that are not known are looked at and noted one by one."""
+    given = {entry.id: _known(entry, stamps, known) for entry in catalog.entries}
+    facts = {id_: fact for id_, fact in given.items() if fact is not None}
+    fresh = [entry for entry in catalog.entries if entry.id not in facts]
     done = len(facts)
     if progress is not None:
         progress(done, len(catalog.entries))
@@ -84,14 +85,12 @@ def scan(catalog: Catalog, progress: Progress | None = None) -> dict[str, FileFa
         looks = pool.map(lambda entry: _look(entry, _of_whole_files(catalog.reader)), fresh)
         for entry, result in zip(fresh, looks, strict=True):
             facts[entry.id] = result
+            stamp = stamps.get(entry.id)
+            if add is not None and stamp is not None and result.reason is None:
+                add(entry.id, stamp, result)
             done += 1
             if progress is not None:
                 progress(done, len(catalog.entries))
-    if cache is not None and fresh:
-        # What could not be read is tried again: a permission or a newer decoder changes no time stamp.
-        _save(
-            cache, {i: (stamps[i], fact) for i, fact in facts.items() if stamps[i] is not None and fact.reason is None}
-        )
     return facts
 
 
@@ -105,7 +104,7 @@ def facts_of(sample: Sample) -> FileFacts:
         counts = _histogram(plane)
         sums.append(int(counts @ values))
         squares.append(int(counts @ values**2))
-    return FileFacts(None, height, width, _digest(pixels), _three(sums), _three(squares))
+    return FileFacts(None, height, width, _digest(pixels), three(sums), three(squares))
 
 
 def pixels_digest(sample: Sample) -> str:
@@ -171,41 +170,3 @@ def _cache_file(catalog: Catalog) -> Path | None:
         return None
     key = f"{catalog.root.resolve()}\0{_of_whole_files(catalog.reader)!r}"
     return cache_folder() / f"scan-{hashlib.blake2b(key.encode(), digest_size=8).hexdigest()}.json"
-
-
-def _load(cache: Path) -> dict[str, tuple[list[int], FileFacts]]:
-    """What an earlier scan found; nothing if the file is missing, of another version or damaged."""
-    try:
-        content = json.loads(cache.read_text(encoding="utf-8"))
-        if content["version"] != _VERSION:
-            return {}
-        return {id_: (stamp, _facts_from(values)) for id_, (stamp, values) in content["files"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}
-
-
-def _facts_from(values: dict[str, Any]) -> FileFacts:
-    return FileFacts(**{**values, "sums": _three(values["sums"]), "squares": _three(values["squares"])})
-
-
-def _save(cache: Path, files: dict[str, tuple[list[int] | None, FileFacts]]) -> None:
-    """Writes the file whole or not at all."""
-    content = {
-        "version": _VERSION,
-        "files": {id_: (stamp, asdict(facts)) for id_, (stamp, facts) in files.items()},
-    }
-    try:
-        cache.parent.mkdir(parents=True, exist_ok=True)
-        with written_whole(cache) as temporary:
-            temporary.write_text(json.dumps(content), encoding="utf-8")
-    except OSError as error:
-        warnings.warn(
-            f"the scan is not kept and will be repeated: {error}. Set PIXPNET_CACHE to a writable folder.",
-            DataWarning,
-            stacklevel=2,
-        )
-
-
-def _three(values: Sequence[int]) -> tuple[int, int, int]:
-    first, second, third = values
-    return int(first), int(second), int(third)

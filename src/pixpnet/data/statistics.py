@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from pixpnet.data.errors import DataError
 from pixpnet.data.preprocessing import Channels
-from pixpnet.data.scan import FileFacts
+from pixpnet.data.scan_store import FileFacts
 
 
 @dataclass(frozen=True)

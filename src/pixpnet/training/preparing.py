@@ -10,7 +10,7 @@ import torch
 from pixpnet import zoo
 from pixpnet.config import RunConfig
 from pixpnet.data import DataSet, Loading, Preprocessing
-from pixpnet.data.reader import CachedReader, WithoutMasks
+from pixpnet.data.reader import WithoutMasks, cached
 from pixpnet.family import member_named
 from pixpnet.fields.tested import is_tested
 from pixpnet.fields.verify import refuse_unless_verified, verify_fields
@@ -66,9 +66,8 @@ def prepare(config: RunConfig, data: DataSet, run: Run, watcher: Watcher) -> Fit
     with evaluating(model):
         model(torch.zeros(1, 3, preprocessing.size, preprocessing.size))  # says now if prototypes do not fit
     model.check_grids()
-    # One cache for training, validation and replacement (one for each worker, where there are any), and none of the
-    # masks, which nobody reads here.
-    reader = CachedReader(WithoutMasks(data.reader), _CACHE_BYTES // max(1, config.num_workers))
+    # One cache for training, validation and replacement, and none of the masks, which nobody reads here.
+    reader = cached(WithoutMasks(data.reader), _CACHE_BYTES, config.num_workers)
     loading = Loading(optim.batch_size, config.num_workers, cache_bytes=0)
     features = None
     if optim.frozen:

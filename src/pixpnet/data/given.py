@@ -23,7 +23,8 @@ from pixpnet.data.listed import ImageList
 from pixpnet.data.pictures import Picture, as_sample
 from pixpnet.data.preprocessing import Preprocessing
 from pixpnet.data.sample import Sample
-from pixpnet.data.scan import FileFacts, Progress, looked_at, pixels_digest
+from pixpnet.data.scan import Progress, looked_at, pixels_digest
+from pixpnet.data.scan_store import FileFacts
 
 Items: TypeAlias = Dataset[object] | Sequence[tuple[object, object]]
 """A map-style dataset of (image, label), or a list of such pairs."""

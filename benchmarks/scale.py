@@ -34,7 +34,7 @@ from pixpnet.metrics.owners import owners_of
 from pixpnet.model import Backbone, Origin, PixPNet
 from pixpnet.records import to_json, to_plain
 from pixpnet.training.confusion import ConfusionTable
-from pixpnet.training.judging import judgement
+from pixpnet.training.evaluation import evaluation_of
 from side_by_side import ratios
 from training import LAPTOP, stepper
 
@@ -117,7 +117,7 @@ def figures(classes: int = 1000, images: int = 50_000) -> float:
     labels = torch.arange(images) % classes
     wrong = torch.rand(images, generator=generator) < 0.3
     answers = torch.where(wrong, torch.randint(0, classes, (images,), generator=generator), labels)
-    found = judgement(ConfusionTable.of_answers(labels, answers, classes), 1.0)
+    found = evaluation_of(ConfusionTable.of_answers(labels, answers, classes), 1.0)
     size = len(to_json([to_plain(found)] * 4)) / 1e6
     rows = len(json.dumps([[list(row) for row in found.confusion]] * 4, indent=1)) / 1e6
     print(f"  metrics.json of {classes} classes, {images} images: {size:.2f} MB (rows of all: {rows:.1f})", flush=True)

@@ -31,7 +31,7 @@ def jays(jays_and_wrens: Path) -> DataSet:
 
 @given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 2), st.binary(max_size=40)), max_size=30))
 def test_it_holds_what_a_dictionary_with_a_budget_would_hold(steps: list[tuple[str, int, bytes]]) -> None:
-    cache = SharedCache(budget=200, slots=64)
+    cache = SharedCache(budget=200, capacity=64)
     expected: dict[str, tuple[int, bytes]] = {}
     used = 0
     for key, version, content in steps:
@@ -51,7 +51,7 @@ def test_it_holds_what_a_dictionary_with_a_budget_would_hold(steps: list[tuple[s
 
 
 def test_a_full_table_refuses_and_finds_nothing_wrong() -> None:
-    cache = SharedCache(budget=10_000, slots=8)
+    cache = SharedCache(budget=10_000, capacity=8)
     added = [number for number in range(50) if cache.add(str(number), STAMP, str(number).encode())]
     assert len(added) == 8
     for number in range(50):

@@ -58,19 +58,19 @@ class SharedCache:
     (b'pixels', None, None)
     """
 
-    def __init__(self, budget: int, slots: int = 2**17, folder: Path | None = None) -> None:
+    def __init__(self, budget: int, capacity: int = 2**17, folder: Path | None = None) -> None:
         """Makes the file, and removes those of processes that were killed.
 
         Args:
             budget: bytes of content, at most; less where the disk has less room.
-            slots: how many contents may be held.
+            capacity: how many contents may be held.
             folder: where temporary files go; the system's by default.
         """
         parent = Path(tempfile.gettempdir()) if folder is None else folder
         _sweep(parent)
-        self.slots = slots
+        self.capacity = capacity
         self._folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
-        self._first = _TABLE + slots * _SLOT.size
+        self._first = _TABLE + capacity * _SLOT.size
         disk = shutil.disk_usage(parent)
         self.budget = max(0, min(budget, disk.free - int(_LEAST_ROOM * disk.total) - self._first))
         self._descriptors: dict[int, int] = {}
@@ -144,7 +144,7 @@ class SharedCache:
 
     def _places(self, digest: bytes) -> Iterator[int]:
         first = int.from_bytes(digest[:8], "little")
-        return ((first + step) % self.slots for step in range(min(_PROBES, self.slots)))
+        return ((first + step) % self.capacity for step in range(min(_PROBES, self.capacity)))
 
     def _where(self, number: int) -> int:
         return _TABLE + number * _SLOT.size
@@ -175,7 +175,7 @@ class SharedCache:
 
     def __getstate__(self) -> dict[str, object]:
         """What another process needs to open the file."""
-        return {"slots": self.slots, "budget": self.budget, "_folder": self._folder, "_first": self._first}
+        return {"capacity": self.capacity, "budget": self.budget, "_folder": self._folder, "_first": self._first}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state, _descriptors={}, _within=threading.Lock())

@@ -105,7 +105,7 @@ def test_the_record_travels_and_is_said_in_the_words_that_were_agreed(model: Pix
     if 1 < count < of:
         assert words.startswith(f"The {count} largest of {of} scores decide: as long as no other score exceeds the ")
         assert words.endswith("that nothing else scored higher rests on the whole image.")
-    assert words in " ".join(str(proven).split())
+    assert words in " ".join(proven.details().split())
 
 
 def test_a_list_that_names_a_prototype_twice_is_refused() -> None:

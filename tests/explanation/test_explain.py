@@ -211,7 +211,7 @@ def test_a_cell_that_sees_only_padding_has_an_empty_region() -> None:
     explanation = explain(model, as_sample(quarters((WHITE, WHITE), (WHITE, WHITE))), classes=["warm"])
     black = next(term for term in explanation.explained("warm").terms if term.prototype == 0)
     assert (black.cell, black.region) == ((0, 0), ())
-    assert "padding only" in str(explanation)
+    assert "padding only" in explanation.details()
 
 
 class Everywhere(nn.Module):
@@ -227,7 +227,7 @@ def test_a_network_that_sees_everything_says_so() -> None:
     explanation = explain(model, as_sample(PICTURE))
     assert explanation.sight.everything == explanation.sight.mean_fraction == 1.0
     assert {term.region for explained in explanation.classes for term in explained.terms} == {(Box(0, 0, 8, 8),)}
-    for shown in (str(explanation), explanation._repr_html_()):
+    for shown in (explanation.details(), explanation._repr_html_()):
         assert "no small box can be drawn" in " ".join(shown.split())
         assert "may depend on every pixel" in " ".join(shown.split())
 

@@ -81,7 +81,7 @@ def test_terms_of_both_grids_add_up_and_are_proven(head: str) -> None:
     assert all(term.proof is not None and term.proof.passed and term.proof.tested for term in _terms(proven))
     assert all(term.proof is not None and term.proof.inside > 0 for term in _terms(proven))
     assert Explanation.from_json(proven.to_json()) == proven
-    text = str(proven)
+    text = proven.details()
     assert max(map(len, text.splitlines())) <= WIDTH
     words = " ".join(text.split())
     assert "Grid 1 (stage2): Of 12 x 12 cells" in words
@@ -126,7 +126,7 @@ def test_with_several_grids_the_tolerance_is_that_of_the_terms_own() -> None:
     # 16 units in the last place of 1, for the cosine, and of 8, for a sum of 8 squares that are at most 1.
     expected = {(0, 16 * 2.0**-23), (1, 16 * 8 * 2.0**-23)}
     assert {(term.grid, term.proof.tolerance) for term in _terms(proven) if term.proof} == expected
-    assert "stays within 1.9e-06 to 1.5e-05" in " ".join(str(proven).split())
+    assert "stays within 1.9e-06 to 1.5e-05" in " ".join(proven.details().split())
 
 
 # Whom a prototype speaks for -------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ def test_terms_are_of_the_explained_class_where_they_speak_for_it() -> None:
         3: (0, "warm", ()),
     }
     assert Explanation.from_json(explanation.to_json()) == explanation
-    text = str(explanation)
+    text = explanation.details()
     assert "prototype 0, which is no training patch (also of cold)" in text
     assert "prototype 2, which is no training patch\n" in text
     assert "also of cold" in explanation._repr_html_()
@@ -208,15 +208,15 @@ def test_a_constant_is_part_of_the_rest() -> None:
     assert {explained.class_name: explained.constant for explained in explanation.classes} == {"warm": 1.0, "cold": 2.0}
     for explained in explanation.classes:
         assert (explained.rest_terms, explained.rest > explained.constant) == (1, True)
-    assert "from 1 more, and 2.00 for every image" in str(explanation)
+    assert "from 1 more, and 2.00 for every image" in explanation.details()
     everything = explain(model, sample, top=4)
     _assert_sums_hold(everything)
     assert [explained.rest for explained in everything.classes] == [
         explained.constant for explained in everything.classes
     ]
-    assert "4 weighted scores, and 2.00 for every image" in str(everything)
+    assert "4 weighted scores, and 2.00 for every image" in everything.details()
     assert "and 2.00 for every image" in everything._repr_html_()
-    assert "and +1.00 from the rest" in str(everything)
+    assert "and +1.00 from the rest" in everything.details()
 
 
 class _MinusTheMean(Nearest):
@@ -237,7 +237,7 @@ def test_where_a_score_is_more_than_its_cell_the_explanation_says_so() -> None:
     _assert_sums_hold(explanation)
     assert explanation.score_note == _MinusTheMean.beside_the_cell
     sentence = f"A score is more than the similarity of its cell: {_MinusTheMean.beside_the_cell}."
-    assert sentence in " ".join(str(explanation).split())
+    assert sentence in " ".join(explanation.details().split())
     assert sentence in explanation._repr_html_()
     assert Explanation.from_json(explanation.to_json()) == explanation
     # The claim is about the cell, and holds; the score moves with all pixels.

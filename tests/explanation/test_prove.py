@@ -75,8 +75,8 @@ def test_a_region_that_is_one_row_or_column_short_is_caught(side: str) -> None:
     proofs = list(_proofs(proven))
     assert not any(proof.passed for proof in proofs)
     assert all(proof.field.largest_deviation > 0 for proof in proofs)
-    assert "0 of 6 claims hold" in str(proven)
-    assert "FAILS" in str(proven)
+    assert "0 of 6 claims hold" in proven.details()
+    assert "FAILS" in proven.details()
 
 
 def test_on_paper_the_color_of_the_rest_may_move_the_score_but_not_the_cell(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +158,7 @@ def test_where_cells_see_everything_there_is_nothing_outside() -> None:
         model = toy(Everywhere())
     proven = prove(model, as_sample(PICTURE), explain(model, as_sample(PICTURE)))
     assert all(not proof.tested and proof.inside > 0 for proof in _proofs(proven))
-    text = " ".join(str(proven).split())
+    text = " ".join(proven.details().split())
     assert "nothing outside" in text
     # What cannot fail is no proof.
     assert "hold" not in text

@@ -20,7 +20,7 @@ from PIL import Image
 from pixpnet.box import Box
 from pixpnet.explanation import ClassExplanation, Explanation, Term, UnknownClass, explain, explanation_size, prove
 from pixpnet.explanation.contrast import contrast
-from pixpnet.explanation.text import WIDTH, place
+from pixpnet.explanation.text import WIDTH, location
 from pixpnet.parts import ClassSum, Decision, Linear, OneClassEach, OwnClass
 from pixpnet.records import BadRecord
 from tests.explanation.test_explain import HEADS
@@ -131,7 +131,7 @@ def test_json_of_a_version_without_grids_still_loads() -> None:
         model.head.weight.copy_(torch.tensor([[2.0, 1.0, -0.5, 0.25], [0.0, -0.5, 1.0, 1.0]]))
     # It could not yet say which scores decide.
     again = replace(prove(model, sample, explain(model, sample, top=2), draws=2), deciding=None)
-    assert str(loaded) == str(again)
+    assert loaded.details() == again.details()
     assert loaded._repr_html_() == again._repr_html_()
     assert Explanation.from_json(loaded.to_json()) == loaded
     assert (loaded.head, loaded.weighted, loaded.score_note) == ("linear", True, None)
@@ -217,7 +217,7 @@ def test_explanation_size_of_a_model_is_in_its_explanations() -> None:
 
 
 def test_the_text_says_sum_parts_contrast_and_sight(explanation: Explanation) -> None:
-    text = str(explanation)
+    text = explanation.details()
     assert text.splitlines()[0] == "a picture: warm  (logit 1.39; softmax 50.6 %, not calibrated)"
     assert "warm: logit 1.39, the sum of 2 scores" in text
     words = " ".join(text.split())
@@ -235,14 +235,15 @@ def test_the_text_fits_a_terminal_whatever_the_names(head: str) -> None:
     model.origins = tuple(replace(origin, image="a/" * 80 + origin.image) for origin in origins_of(model))
     explanation = explain(model, as_sample(photo(), "b/" * 80 + "jay.jpg"), top=3)
     for shown in (explanation, prove(model, as_sample(photo()), explanation, draws=1)):
-        lines = str(shown).splitlines()
+        assert max(map(len, str(shown).splitlines())) <= WIDTH
+        lines = shown.details().splitlines()
         assert max(map(len, lines)) <= WIDTH
         assert "jay.jpg: " + explanation.predicted.class_name in lines[0]
         assert sum(".jpg" in line for line in lines) == 1 + sum(
             len(explained.terms) for explained in explanation.classes
         )
     if head == "linear":
-        assert "more" in str(explanation)
+        assert "more" in explanation.details()
 
 
 def test_names_cannot_command_the_terminal() -> None:
@@ -254,7 +255,7 @@ def test_names_cannot_command_the_terminal() -> None:
 
 
 def test_gaps_are_marked() -> None:
-    assert place([Box(0, 0, 1, 1), Box(4, 6, 5, 7)]) == "0:5, 0:7*"
+    assert location([Box(0, 0, 1, 1), Box(4, 6, 5, 7)]) == "0:5, 0:7*"
 
 
 class _Tags(HTMLParser):

@@ -340,7 +340,7 @@ def explanation_image(explanation: Explanation, model: PixPNet) -> Tensor:
 def test_words_say_what_is_shown_and_what_is_not(trained: Trained) -> None:
     image = an_image(trained)
     proven = prove(trained.model, image, explain(trained.model, image), draws=3)
-    text = str(proven)
+    text = proven.details()
     path = proven.predicted.path
     assert path is not None
     assert f"Leaf {path.leaf} gives {proven.predicted.class_name}" in text
@@ -373,7 +373,7 @@ def test_a_hard_tree_is_a_model_of_its_own(trained: Trained, tmp_path: Path) -> 
     image = an_image(trained)
     proven = prove(hard, image, explain(hard, image), draws=2)
     assert proven.predicted.path is not None and proven.predicted.path.weight == 1.0
-    assert "the only leaf that counts" in str(proven)
+    assert "the only leaf that counts" in proven.details()
     result = audit(out, hard, open_run_data(trained.config), pixels=1)
     assert (result.grounding.verdict, result.reasoning.verdict, result.conduct.verdict) == ("holds", "holds", "holds")
 

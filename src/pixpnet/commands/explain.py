@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """examples:
   pixpnet explain runs/birds jay.jpg
+  pixpnet explain runs/birds jay.jpg --all                  every part, not only three
   pixpnet explain runs/birds jay.jpg --why-not wren --why-not robin
   pixpnet explain runs/birds jay.jpg --prove --out jay.png
   pixpnet explain runs/birds photos/*.jpg --prove --out photos.html
@@ -73,6 +74,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--top", type=int, default=10, help="how many terms to list where a head connects a class with all prototypes"
     )
+    parser.add_argument(
+        "--all", action="store_true", help="print every part, the other classes and every proof, not only three parts"
+    )
     parser.add_argument("--device", type=str, default="auto", help=DEVICE_HELP)
     parser.add_argument("--trust-code", action="store_true", help=TRUST_HELP)
     parser.add_argument("--json", action="store_true", help="print what x.json would hold, instead of the text")
@@ -110,7 +114,8 @@ def run(args: Namespace) -> int:
             results.append(explained)
             report(1, 1)
             if not args.json:
-                sys.stdout.write(f"{explained.explanation}\n\n")
+                text = explained.explanation.details() if args.all else str(explained.explanation)
+                sys.stdout.write(f"{text}\n\n")
     explanations = [explained.explanation for explained in results]
     several = len(args.images) > 1
     if args.json and (results or several):

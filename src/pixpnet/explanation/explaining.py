@@ -22,6 +22,7 @@ from pixpnet.fields import Field
 from pixpnet.model import Grid, PixPNet, picture_name
 from pixpnet.model.modes import refuse_training_mode
 from pixpnet.model.network import Output
+from pixpnet.model.part_names import PartNames, read_part_names
 from pixpnet.parts import Path as ByPath
 from pixpnet.parts import Route
 from pixpnet.parts.ownership import NOBODY
@@ -231,13 +232,17 @@ def _addends(
 
 @dataclass(frozen=True)
 class _Folder:
-    """The pictures of prototypes that are there."""
+    """The pictures of prototypes that are there, and the annotated parts on them."""
 
     path: str
     names: frozenset[str]
+    parts: PartNames
 
     def file(self, name: str) -> str | None:
         return f"{self.path}/{name}" if name in self.names else None
+
+    def parts_of(self, prototype: int) -> tuple[str, ...]:
+        return self.parts[prototype] if prototype < len(self.parts) else ()
 
 
 @dataclass(frozen=True)
@@ -332,6 +337,7 @@ def _term(
         picture=None if answer.pictures is None else answer.pictures.file(f"{name}.jpg"),
         grid=seen.grid.number,
         also=tuple(model.class_names[owner] for owner in owners if owner != label),
+        parts=() if answer.pictures is None or origin is None else answer.pictures.parts_of(prototype),
     )
 
 
@@ -370,4 +376,4 @@ def _folder_of(model: PixPNet) -> _Folder | None:
 @lru_cache(maxsize=8)
 def _listed(path: Path, changed: int) -> _Folder:
     """The names in a folder, listed again when it changes: asking for each file would cost more than all terms."""
-    return _Folder(str(path), frozenset(file.name for file in path.iterdir()))
+    return _Folder(str(path), frozenset(file.name for file in path.iterdir()), read_part_names(path))

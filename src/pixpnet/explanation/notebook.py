@@ -19,7 +19,7 @@ from pixpnet.explanation.record import ClassExplanation, Explanation, Term
 from pixpnet.explanation.text import (
     also_text,
     contrast_text,
-    place,
+    location,
     proof_result,
     proofs_text,
     rest_text,
@@ -98,13 +98,13 @@ def _row(explanation: Explanation, explained: ClassExplanation, term: Term, numb
     proof = f"<br>{proof_result(term.proof)}" if term.proof else ""
     that = f"prototype {term.prototype}"
     if term.origin is not None:
-        that = f"{place(term.origin.boxes)} of {term.origin.image}"
+        that = f"{location(term.origin.boxes)} of {term.origin.image}"
     classes = ", ".join(filter(None, (term.class_name, also_text(term))))
     grid = f", grid {term.grid + 1}" if len(explanation.sights) > 1 else ""
     return (
         f'<tr><td style="background:{_color(number)};width:.5em"></td>'
         f"<td>{says}</td>"
-        f"<td>{escape(place(term.region))} ({percent(share)}{grid}){proof}</td>"
+        f"<td>{escape(location(term.region))} ({percent(share)}{grid}){proof}</td>"
         f"<td>{_crop(term)}{escape(that)}{escape(f' ({classes})' if classes else '')}</td></tr>"
     )
 

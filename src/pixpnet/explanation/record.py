@@ -108,6 +108,8 @@ class Term:
         proof: the test of the claim, after `prove`.
         grid: whose cell it is, from 0.
         also: names of the other classes that the prototype speaks for.
+        parts: annotated parts that the prototype's own region holds, the one nearest to its middle first; empty where
+            the data set knows none.
     """
 
     prototype: int
@@ -125,6 +127,7 @@ class Term:
     proof: Proof | None = None
     grid: int = field(default=0, metadata=ADDED_LATER)
     also: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
+    parts: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
 
     def origin_in_source(self) -> tuple[Polygon, ...]:
         """The prototype's own region in the pixels of its training image's file; see `Explanation.in_source`."""
@@ -378,6 +381,13 @@ class Explanation:
         return from_json(text)
 
     def __str__(self) -> str:
+        """The answer in two sentences, and the three parts that speak most for it; `details` has all of it."""
+        from pixpnet.explanation.brief import brief_text
+
+        return brief_text(self)
+
+    def details(self) -> str:
+        """Every term of every explained class, why not the others, and what was tested, as text."""
         from pixpnet.explanation.text import text_of
 
         return text_of(self)

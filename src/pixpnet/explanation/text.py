@@ -1,4 +1,4 @@
-"""An explanation in words, for a terminal of 100 columns."""
+"""All of an explanation in words, for a terminal of 100 columns; `brief` has the short form."""
 
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ _GAPS = "*"
 
 
 def text_of(explanation: Explanation) -> str:
-    """What `print(explanation)` shows."""
+    """Every term, every class, and what was tested."""
     lines = [_headline(explanation), ""]
     for explained in explanation.classes:
         lines += [*_class_lines(explanation, explained), ""]
@@ -39,10 +39,10 @@ def text_of(explanation: Explanation) -> str:
     return "\n".join(lines)
 
 
-def place(region: Sequence[Box]) -> str:
+def location(region: Sequence[Box]) -> str:
     """Rows and columns of a region as ``y0:y1, x0:x1`` of its hull; a star where only a part of that is meant.
 
-    >>> place([Box(0, 4, 8, 12)]), place([Box(0, 0, 1, 1), Box(2, 0, 3, 1)]), place([])
+    >>> location([Box(0, 4, 8, 12)]), location([Box(0, 0, 1, 1), Box(2, 0, 3, 1)]), location([])
     ('0:8, 4:12', '0:3, 0:1*', 'padding only')
     """
     around = hull(region)
@@ -157,7 +157,7 @@ def _headline(explanation: Explanation) -> str:
     best = explanation.predicted
     measure = f"logit {best.logit:.2f}; softmax" if best.path is None else "probability by its tree"
     fact = f": {printable(best.class_name)}  ({measure} {percent(best.share)}, not calibrated)"
-    return _cut(printable(explanation.image), WIDTH - len(fact)) + fact
+    return shortened(printable(explanation.image), WIDTH - len(fact)) + fact
 
 
 def rest_text(explained: ClassExplanation) -> str:
@@ -200,7 +200,7 @@ def _rows(explanation: Explanation, explained: ClassExplanation) -> Iterator[tup
             number = f"{term.prototype} {turn_text(path, turn)}"
         elif weighted:
             number = f"{term.weight:.2f} x {term.score:.2f} = {number}"
-        region = (place(term.region), percent(share_of(term.region, explanation.size)))
+        region = (location(term.region), percent(share_of(term.region, explanation.size)))
         grid = (str(term.grid + 1),) if several else ()
         proof = (proof_result(term.proof) if term.proof else "",) if proven else ()
         yield (number, *region, *grid, *proof, _origin(term, explained.label))
@@ -213,7 +213,8 @@ def _origin(term: Term, label: int) -> str:
     owner = f" ({printable(', '.join(classes))})" if classes else ""
     if term.origin is None:
         return f"prototype {term.prototype}, which is no training patch{owner}"
-    return f"{place(term.origin.boxes)} of {printable(term.origin.image)}{owner}"
+    parts = f" ({', '.join(term.parts[:2])})" if term.parts else ""
+    return f"{location(term.origin.boxes)}{parts} of {printable(term.origin.image)}{owner}"
 
 
 def _table(rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
@@ -221,7 +222,7 @@ def _table(rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
     cells = list(rows)
     # A mark at the end of each line keeps the blanks that the last column follows.
     for start, row in zip(aligned([(*row[:-1], "|") for row in cells], right=(0, 2)), cells, strict=True):
-        yield f"  {start[:-1]}{_cut(row[-1], WIDTH - len(start) - 1)}"
+        yield f"  {start[:-1]}{shortened(row[-1], WIDTH - len(start) - 1)}"
 
 
 def _notes(explanation: Explanation, terms: Sequence[Term]) -> Iterator[str]:
@@ -236,7 +237,7 @@ def _notes(explanation: Explanation, terms: Sequence[Term]) -> Iterator[str]:
     yield f"Elements to read for one class: {positive} (positive reasoning), {both} (positive and negative)."
 
 
-def _cut(text: str, room: int) -> str:
+def shortened(text: str, room: int) -> str:
     """What fits, without the middle: files differ most at their ends."""
     room = max(room, 16)
     return text if len(text) <= room else f"{text[: room // 2 - 1]}…{text[-(room - room // 2) :]}"

@@ -1,4 +1,7 @@
-"""Pictures of prototypes: what each one's cell saw of its training image, and that image as the network saw it."""
+"""Pictures of prototypes: what each one's cell saw of its training image, and that image as the network saw it.
+
+Where the data set has annotated parts, `parts.json` says which of them each prototype's region holds.
+"""
 
 from collections import defaultdict
 from pathlib import Path
@@ -11,6 +14,7 @@ from torch import Tensor
 from pixpnet.data import DataSet, preprocess, to_uint8
 from pixpnet.data.scan import Progress
 from pixpnet.model import Origin, PixPNet, picture_name
+from pixpnet.model.part_names import parts_inside, write_part_names
 from pixpnet.whole_file import written_whole
 
 # Of the whole image, which is for people; the field itself is kept without loss.
@@ -21,7 +25,8 @@ def write_crops(model: PixPNet, data: DataSet, folder: Path, progress: Progress 
     """Writes two pictures of each prototype, so that a run can be looked at where its data set is not at hand.
 
     `000.png` is the exact field of its origin, the rest transparent; `000.jpg` is the whole training image in the
-    network's pixels. The names have as many digits as the number of prototypes (`picture_name`).
+    network's pixels. Their names have as many digits as the number of prototypes (`picture_name`). `parts.json` names
+    the annotated parts, where there are any.
 
     Raises:
         ValueError: if the model's prototypes are not patches.
@@ -33,17 +38,23 @@ def write_crops(model: PixPNet, data: DataSet, folder: Path, progress: Progress 
     by_image: dict[str, list[Origin]] = defaultdict(list)
     for origin in model.origins:
         by_image[origin.image].append(origin)
+    point_names = [data.part_names[part] for part in data.point_parts]
+    parts: list[tuple[str, ...]] = [()] * len(model.origins)
     for done, (image, origins) in enumerate(by_image.items(), start=1):
         sample = preprocess(data.reader(entries[image]), model.preprocessing)
         pixels = to_uint8(sample.image.as_subclass(Tensor), model.preprocessing)
         for origin in origins:
             name = picture_name(origin.prototype, len(model.origins))
+            points = sample.keypoints.as_subclass(Tensor).numpy()
+            parts[origin.prototype] = parts_inside(origin.boxes, points, sample.visible.numpy(), point_names)
             with written_whole(folder / f"{name}.png") as temporary:
                 crop(pixels, origin).save(temporary, format="png")
             with written_whole(folder / f"{name}.jpg") as temporary:
                 Image.fromarray(pixels).save(temporary, format="jpeg", quality=_QUALITY)
         if progress is not None:
             progress(done, len(by_image))
+    if point_names:
+        write_part_names(folder, tuple(parts))
 
 
 def crop(pixels: UInt8[np.ndarray, "height width 3"], origin: Origin) -> Image.Image:

@@ -6,8 +6,10 @@ from typing import Literal
 
 from pixpnet.box import hull
 from pixpnet.explanation import ClassExplanation, Explanation, Term
+from pixpnet.explanation.brief import SHOWN, parts_words
+from pixpnet.explanation.deciding_text import deciding_text
 from pixpnet.explanation.path_text import leaf_text, not_found_text, other_answers_text
-from pixpnet.explanation.text import also_text
+from pixpnet.explanation.text import also_text, share_of
 from pixpnet.model import Origin, PixPNet
 from pixpnet.views.colors import REGIONS
 from pixpnet.views.pictures import image_pixels, prototype_pixels
@@ -49,6 +51,9 @@ class TermBlock:
         prototype: which one, and of which class where it is another.
         also: other classes that it speaks for; else empty.
         grid: whose cell it is, where there are several; else empty.
+        parts: annotated parts that the prototype shows; else empty.
+        sees: share of the image that the cell sees.
+        large: whether it is one of the first, which are shown large; nodes of a path are all alike.
         origin: id of the training image.
         held: whether the proof held; None without one, or where nothing could be tested.
         proof: what it found, in short.
@@ -65,6 +70,9 @@ class TermBlock:
     prototype: str
     also: str
     grid: str
+    parts: str
+    sees: str
+    large: bool
     origin: str
     held: bool | None
     proof: str
@@ -119,6 +127,7 @@ class ExplanationBlock:
         predicted: why.
         others: why not.
         readings: what other readings of the same scores answer, and what not finding rests on; empty for a sum.
+        deciding: which scores decide, where that was asked for; else empty.
     """
 
     image: str
@@ -131,6 +140,7 @@ class ExplanationBlock:
     predicted: ClassBlock
     others: tuple[ClassBlock, ...]
     readings: str
+    deciding: str
 
 
 @dataclass(frozen=True)
@@ -165,6 +175,7 @@ def explanation_block(explanation: Explanation, stock: Stock, truth: str | None 
         truth=truth or "",
         predicted=predicted,
         others=tuple(others),
+        deciding=deciding_text(explanation),
         readings=" ".join(filter(None, (other_answers_text(explanation), not_found_text(explanation)))),
     )
 
@@ -263,6 +274,7 @@ def _term_block(
     where = "the training image" if term.origin is None else f"the training image {term.origin.image}"
     return TermBlock(
         place=index + 1,
+        large=index < SHOWN and explained.path is None,
         group=group,
         style=style,
         here=stock.part(image, term.region, f"This part: the region of term {index + 1}"),
@@ -273,6 +285,8 @@ def _term_block(
         prototype=prototype_words(term, explained),
         also=also_text(term),
         grid=grid_words(explanation, term),
+        parts=parts_words(term),
+        sees=percent(share_of(term.region, explanation.size)),
         origin="" if term.origin is None else term.origin.image,
         held=None if term.proof is None or not term.proof.tested else term.proof.passed,
         proof="" if term.proof is None else proof_words(term.proof),

@@ -21,6 +21,8 @@ from pixpnet.views.tree_blocks import tree_block
 from pixpnet.views.words import CLAIM, SEES_EVERYTHING, deviation, percent
 
 _MANY_PROTOTYPES = 400
+# Pixels of the longer side: parts of a picture are shown large.
+_LARGE_ENOUGH = 512
 _FEW_CLASSES = 30  # more do not fit into a table that a person reads
 _OPEN_CLASSES = 20
 # Of the wrong answers, how many are listed one by one.
@@ -35,7 +37,7 @@ def explanation_page(explanations: Sequence[Explanation]) -> str:
     """
     if not explanations:
         raise ValueError("a page of explanations needs at least one")
-    stock = Stock()
+    stock = Stock(longest=_LARGE_ENOUGH)
     blocks = [explanation_block(explanation, stock) for explanation in explanations]
     first = explanations[0]
     title = f"Why {first.predicted.class_name}?" if len(blocks) == 1 else f"{len(blocks)} images explained"

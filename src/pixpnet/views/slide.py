@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg, RendererAgg
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
-from matplotlib.patches import PathPatch, Rectangle
+from matplotlib.patches import Circle, PathPatch, Rectangle
 from matplotlib.path import Path
 from matplotlib.text import Text
 
@@ -125,6 +125,13 @@ class Slide:
         self._axes.add_patch(PathPatch(path, **halo))
         line = {"fill": False, "edgecolor": color, "linewidth": width, "zorder": 3, "joinstyle": "miter"}
         self._axes.add_patch(PathPatch(path, linestyle=style, **line))
+
+    def peak(self, place: Placement, heat: "Heat") -> None:
+        """A ring around the largest value of a heat map, which on a busy picture is not seen otherwise."""
+        row, col = np.unravel_index(int(np.argmax(heat)), heat.shape)
+        center = (place.x + (float(col) + 0.5) * place.scale, place.y + (float(row) + 0.5) * place.scale)
+        for color, width in (("white", 2.6), (INK, 1.2)):
+            self._axes.add_patch(Circle(center, 0.055, fill=False, edgecolor=color, linewidth=width, zorder=3.5))
 
     def line(self, points: Sequence[tuple[float, float]], color: str, dashed: bool = False, width: float = 1.5) -> None:
         """A line through some points."""

@@ -1,0 +1,122 @@
+"""An explanation in two sentences and three parts, for a terminal; `text` has all of it."""
+
+import textwrap
+from collections.abc import Iterator
+
+from pixpnet.class_names import printable
+from pixpnet.explanation.deciding_text import deciding_text
+from pixpnet.explanation.path_text import turn_text
+from pixpnet.explanation.record import ClassExplanation, Explanation, Term
+from pixpnet.explanation.text import WIDTH, location, share_of, shortened
+from pixpnet.wording import percent
+
+SHOWN = 3
+"""Parts that are told; more would not be read."""
+
+
+def brief_text(explanation: Explanation) -> str:
+    """What `print(explanation)` shows."""
+    best = explanation.predicted
+    rows = [_row(explanation, best, number) for number in range(min(SHOWN, len(best.terms)))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [*_wrapped(_answer(explanation)), *_wrapped(_meaning(explanation)), ""]
+    for *numbers, like in rows:
+        start = "  " + "  ".join(text.rjust(width) for text, width in zip(numbers, widths[:-1], strict=True)) + "  "
+        lines.append(start + shortened(like, WIDTH - len(start)))
+    lines += ["", *_wrapped(" ".join(filter(None, (_rest(best), *_tested(explanation)))))]
+    return "\n".join(lines)
+
+
+def looks_like(term: Term) -> str:
+    """What a term's prototype is: a part of a training image, by the name of the part where it is known.
+
+    >>> from pixpnet.box import Box
+    >>> looks_like(Term(7, 0, "jay", 1.0, 2.0, 0.1, 2.0, (0, 0), (Box(0, 0, 4, 4),), None, None, None))
+    'prototype 7, which is no training patch'
+    """
+    if term.origin is None:
+        return f"prototype {term.prototype}, which is no training patch"
+    part = f"{parts_words(term)} in " if term.parts else ""
+    return f"prototype {term.prototype}: {part}{printable(term.origin.image)}"
+
+
+def parts_words(term: Term) -> str:
+    """The annotated parts that a prototype shows, at most two; empty where none are known."""
+    return " and ".join(term.parts[:2])
+
+
+def _answer(explanation: Explanation) -> str:
+    best = explanation.predicted
+    kind = "softmax" if best.path is None else "by its tree"
+    image = shortened(printable(explanation.image), WIDTH // 2)
+    sentence = f"{image}: {printable(best.class_name)}, {_probability(best.share)} ({kind}, not calibrated)"
+    others = explanation.classes[1:]
+    if others:
+        runner = others[0]
+        sentence += f"; {printable(runner.class_name)} gets {_probability(runner.share)}"
+    return f"{sentence}."
+
+
+def _probability(share: float) -> str:
+    """A softmax near its ends has more digits than meaning.
+
+    >>> _probability(0.99999), _probability(0.714), _probability(0.00001)
+    ('over 99.9 %', '71.4 %', 'under 0.1 %')
+    """
+    if 0.001 <= share <= 0.999:
+        return f"{100 * share:.1f} %"
+    return "over 99.9 %" if share > 0.5 else "under 0.1 %"
+
+
+def _meaning(explanation: Explanation) -> str:
+    best = explanation.predicted
+    name = printable(best.class_name)
+    if best.path is not None:
+        return f"Its tree asked for {len(best.terms)} prototypes on the way to {name}, from the root on:"
+    if explanation.sees_everything:
+        return (
+            f"Every cell sees the whole picture, so no part can be pointed at. These prototypes speak most for {name}:"
+        )
+    return f"These parts speak most for {name}; each is exactly what its cell looked at, as rows and columns of pixels:"
+
+
+def _row(explanation: Explanation, explained: ClassExplanation, number: int) -> tuple[str, ...]:
+    term = explained.terms[number]
+    says = f"{term.contribution:+.2f}" if explained.path is None else turn_text(explained.path, number)
+    part = f"{location(term.region)} ({percent(share_of(term.region, explanation.size))})"
+    return str(number + 1), says, part, f"{'looks like' if explained.path is None else 'nearest to'} {looks_like(term)}"
+
+
+def _rest(explained: ClassExplanation) -> str:
+    shown, hidden = explained.terms[:SHOWN], len(explained.terms) - SHOWN + explained.rest_terms
+    if explained.path is not None:
+        more = f"{hidden} more on the way. " if hidden > 0 else ""
+        return f"{more}The leaf gives it {percent(explained.path.leaf_probability)}. Everything: --all."
+    rest = explained.logit - sum(term.contribution for term in shown)
+    sums = []
+    if hidden > 0:
+        sums.append(f"{hidden} more part{' adds' if hidden == 1 else 's add'} {rest - explained.constant:.2f}")
+    if explained.constant:
+        sums.append(f"{explained.constant:.2f} are for every image")
+    more = f" ({', and '.join(sums)})" if sums else ""
+    return f"The sum is the logit {explained.logit:.2f}{more}. Every part, other classes and what was tested: --all."
+
+
+def _tested(explanation: Explanation) -> Iterator[str]:
+    proofs = [term.proof for explained in explanation.classes for term in explained.terms if term.proof]
+    if not proofs:
+        return
+    tested = [proof for proof in proofs if proof.tested]
+    held = sum(proof.passed for proof in tested)
+    if not tested:
+        yield "Nothing could be tested: there is nothing outside the parts."
+        return
+    yield (
+        f"Tested, with every pixel outside a part changed: {held} of {len(tested)} claims hold"
+        f"{'.' if held == len(tested) else ', and the others FAIL.'}"
+    )
+    yield deciding_text(explanation)
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, break_on_hyphens=False)

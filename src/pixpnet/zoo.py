@@ -10,35 +10,40 @@ import importlib
 import sys
 import traceback
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 
 import torch
 from torch import nn
 
+from pixpnet import timm_networks
 from pixpnet.config import is_given, is_user_code
 from pixpnet.messages import first_line
 from pixpnet.smallnet import SmallNet, nearest_fields
+from pixpnet.unknown_model import InputSizeError as InputSizeError
+from pixpnet.unknown_model import UnknownModel as UnknownModel
+from pixpnet.unknown_model import nearest_names
 
 _SMALL_DIGITS = 4
 # Modules of people's own code that were called, and the names they were called by.
 _OWN_MODULES: dict[str, str] = {}
 
 
-class UnknownModel(ValueError):
-    """A name that stands for no network; the message names the nearest ones."""
-
-
 class OwnCodeError(UnknownModel):
     """A person's own code that raised an error; the message says which code, which error, and where."""
 
 
-def build(name: str, device: str = "cpu") -> nn.Module:
+def build(name: str, device: str = "cpu", input_size: tuple[int, int] | None = None) -> nn.Module:
     """Builds the network called ``name`` with random weights, in eval mode.
 
     Args:
         name: a torchvision name, ``timm:NAME``, ``small`` or ``small-FIELD``, or ``module.path:callable``.
         device: where its parameters live; on ``"meta"`` they have shapes but no values and cost nothing.
+        input_size: height and width of what it will be run on. Only timm's networks for inputs of one size (ViT, Swin)
+            depend on it: they are built for that size. None is the size that they were pretrained with.
+
+    Raises:
+        UnknownModel: if there is no such network.
+        InputSizeError: if it cannot be built for inputs of that size.
 
     >>> type(build("resnet18", device="meta")).__name__
     'ResNet'
@@ -48,31 +53,45 @@ def build(name: str, device: str = "cpu") -> nn.Module:
     if device == "meta":
         try:
             with torch.device("meta"):
-                return _build(name).eval()
+                return _build(name, input_size).eval()
         except (NotImplementedError, RuntimeError, OwnCodeError):
             # Some constructors compute with tensors and need real ones.
-            return _build(name).eval().to("meta")
+            return _build(name, input_size).eval().to("meta")
     with torch.device(device):
-        return _build(name).eval()
+        return _build(name, input_size).eval()
 
 
-def download(name: str) -> nn.Module:
-    """Builds a network with the ImageNet weights that its library offers, downloading them where needed.
+def download(name: str, input_size: tuple[int, int] | None = None) -> nn.Module:
+    """Builds a network with the pretrained weights that its library offers, downloading them where needed.
+
+    Args:
+        name: a torchvision name or ``timm:NAME``.
+        input_size: as in `build`; position embeddings are interpolated to it.
 
     Raises:
         UnknownModel: if the library has none.
+        InputSizeError: if it cannot be built for inputs of that size.
         ConnectionError: if they cannot be had.
     """
     if is_user_code(name) or name.startswith("small"):
         raise UnknownModel(f"there are no ImageNet weights to download for {name!r}: give a file, or none")
     try:
         if name.startswith("timm:"):
-            return _build_timm(name.removeprefix("timm:"), pretrained=True).eval()
+            return timm_networks.build(name.removeprefix("timm:"), input_size, pretrained=True).eval()
         return _build_torchvision(name, pretrained=True).eval()
     except OSError as error:
         raise ConnectionError(
             f"the weights of {name} cannot be downloaded ({error}): give a file of them instead (--weights FILE)"
         ) from error
+
+
+def takes_one_size(name: str) -> bool:
+    """Whether a network is built for inputs of one size, as timm's transformers are (`build`).
+
+    >>> takes_one_size("timm:swin_tiny_patch4_window7_224"), takes_one_size("resnet18")
+    (True, False)
+    """
+    return name.startswith("timm:") and timm_networks.takes_one_size(name.removeprefix("timm:"))
 
 
 def raised_by_user_code(error: BaseException) -> OwnCodeError | None:
@@ -89,9 +108,9 @@ def _described(error: BaseException) -> str:
     return f"{type(error).__name__}: {first_line(error)}"
 
 
-def _build(name: str) -> nn.Module:
+def _build(name: str, input_size: tuple[int, int] | None) -> nn.Module:
     if name.startswith("timm:"):
-        return _build_timm(name.removeprefix("timm:"))
+        return timm_networks.build(name.removeprefix("timm:"), input_size)
     if is_given(name):
         raise UnknownModel(
             f"'{name}' was handed over as an object, and no file can hold its code: give the network again "
@@ -128,7 +147,7 @@ def _build_torchvision(name: str, pretrained: bool = False) -> nn.Module:
     known = models.list_models(module=models)
     if name not in known:
         raise UnknownModel(
-            f"torchvision has no classifier '{name}'{_nearest(name, known)}"
+            f"torchvision has no classifier '{name}'{nearest_names(name, known)}"
             " (other networks: 'timm:NAME', 'small' or 'module.path:callable')"
         )
     extra: dict[str, bool] = {}
@@ -148,20 +167,6 @@ def _build_torchvision(name: str, pretrained: bool = False) -> nn.Module:
     return model
 
 
-def _build_timm(name: str, pretrained: bool = False) -> nn.Module:
-    from pixpnet._torchvision import ensure
-
-    ensure()  # timm imports torchvision
-    try:
-        import timm
-    except ModuleNotFoundError as error:
-        raise UnknownModel(f"'timm:{name}' needs timm: pip install 'pixpnet[timm]'") from error
-    if name.split(".")[0] not in timm.list_models():
-        raise UnknownModel(f"timm has no model '{name}'{_nearest(name, timm.list_models())}")
-    model: nn.Module = timm.create_model(name, pretrained=pretrained)
-    return model
-
-
 def _build_own(path: str, attribute: str) -> nn.Module:
     if not path or not attribute:
         raise UnknownModel(f"'{path}:{attribute}' should be module.path:callable, such as my.networks:build")
@@ -177,7 +182,7 @@ def _build_own(path: str, attribute: str) -> nn.Module:
         raise OwnCodeError(f"'{name}' cannot be imported: {_described(error)}") from error
     builder = getattr(module, attribute, None)
     if not callable(builder):
-        raise UnknownModel(f"'{path}' has no callable '{attribute}'{_nearest(attribute, dir(module))}")
+        raise UnknownModel(f"'{path}' has no callable '{attribute}'{nearest_names(attribute, dir(module))}")
     _OWN_MODULES[module.__name__] = name
     try:
         model = builder if isinstance(builder, nn.Module) else builder()
@@ -188,11 +193,6 @@ def _build_own(path: str, attribute: str) -> nn.Module:
     if not isinstance(model, nn.Module):
         raise UnknownModel(f"'{path}:{attribute}' gave a {type(model).__name__}; a torch.nn.Module is needed")
     return model
-
-
-def _nearest(name: str, known: list[str]) -> str:
-    near = get_close_matches(name, known, n=4, cutoff=0.5)
-    return f"; did you mean {', '.join(map(repr, near))}?" if near else ""
 
 
 _RESNET = ("conv1", "maxpool", "layer1", "layer2", "layer3", "layer4", "avgpool", "fc")

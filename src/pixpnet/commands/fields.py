@@ -70,7 +70,7 @@ def run(args: "Namespace") -> int:
     height, width = args.size[0], args.size[-1]
     shape = (args.channels, height, width)
     # The probe runs the network for real; without it, the network needs no weights.
-    model = zoo.build(args.model) if args.verify or args.edits else args.model
+    model = zoo.build(args.model, input_size=(height, width)) if args.verify or args.edits else args.model
     if args.edits:
         from pixpnet.model.edits import apply_edits
 

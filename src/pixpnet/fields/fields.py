@@ -162,7 +162,7 @@ def receptive_fields(model: nn.Module | str, input_shape: tuple[int, ...], verif
     if isinstance(model, str):
         if not verify:
             return traced_by_name(model, input_shape).fields
-        name, model = model, zoo.build(model)
+        name, model = model, zoo.build(model, input_size=_sides(input_shape))
     else:
         name = type(model).__name__
     fields = Fields(trace(model, input_shape), input_shape, zoo.paper_names(model), _twins(model))
@@ -183,13 +183,18 @@ class TracedByName:
 
 def traced_by_name(name: str, input_shape: tuple[int, ...]) -> TracedByName:
     """Builds a network without values where that will do, and computes its fields."""
-    network = zoo.build(name, device="meta")
+    network = zoo.build(name, device="meta", input_size=_sides(input_shape))
     try:
         return TracedByName(network, receptive_fields(network, input_shape))
     except UnknownValue:
         # A few networks index with tables in their buffers, which have no values on the meta device.
-        network = zoo.build(name)
+        network = zoo.build(name, input_size=_sides(input_shape))
         return TracedByName(network, receptive_fields(network, input_shape))
+
+
+def _sides(input_shape: tuple[int, ...]) -> tuple[int, int]:
+    """Height and width."""
+    return input_shape[-2], input_shape[-1]
 
 
 def _twins(model: nn.Module) -> dict[str, str]:

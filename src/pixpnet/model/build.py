@@ -11,9 +11,11 @@ from pixpnet import zoo
 from pixpnet.data import Preprocessing
 from pixpnet.family import DEFAULT
 from pixpnet.model.backbone import Backbone
-from pixpnet.model.errors import FieldWarning
+from pixpnet.model.cells import input_size
+from pixpnet.model.errors import CutError, FieldWarning
 from pixpnet.model.network import PixPNet
 from pixpnet.model.weights import WeightsError, load_weights
+from pixpnet.timm_networks import weight_converter
 from pixpnet.windows import Windows
 
 
@@ -40,15 +42,22 @@ def build_backbone(
     Raises:
         WeightsError: if it was not said which weights, or the file does not fit.
         EditError: if an edit does not fit.
+        InputSizeError: if a network for inputs of one size cannot be built for these images or windows.
     """
     if weights is None and not name.startswith("small"):
         raise WeightsError(
             f"say which weights {name} begins with: --weights FILE, --weights imagenet (downloads them), "
             "or --weights none (random: takes far more images and time)"
         )
+    if windows is not None and windows.start and zoo.takes_one_size(name):
+        raise CutError(
+            f"{name} is built for inputs of one size, so its windows are cut from the image, not from the map of "
+            f"'{windows.start}': leave out --window-from"
+        )
+    seen = input_size((size, size), windows)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = zoo.download(name) if weights == "imagenet" else zoo.build(name)
+        network = (zoo.download if weights == "imagenet" else zoo.build)(name, input_size=seen)
         if weights in (None, "none", "imagenet"):
             return Backbone(network, at, (size, size), edits, windows)
         # A file fits the network as it was, up to the cut; with edits, the field is not yet the one to warn about.
@@ -56,7 +65,7 @@ def build_backbone(
             if edits:
                 warnings.simplefilter("ignore", FieldWarning)
             unedited = Backbone(network, at, (size, size), (), windows)
-        load_weights(unedited.network, Path(weights).expanduser())
+        load_weights(unedited.network, Path(weights).expanduser(), weight_converter(network))
         if not edits:
             return unedited
         network.load_state_dict(unedited.network.state_dict(), strict=False)

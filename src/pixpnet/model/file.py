@@ -25,6 +25,7 @@ from pixpnet.earlier_names import translate
 from pixpnet.family import DEFAULT, UnknownMember, member_named
 from pixpnet.manifest import Manifest
 from pixpnet.model.backbone import Backbone
+from pixpnet.model.cells import input_size
 from pixpnet.model.errors import FieldWarning
 from pixpnet.model.network import PixPNet
 from pixpnet.model.origin import Origin, check_origins
@@ -324,7 +325,8 @@ def _build(card: Card, file: Path, trust_code: bool, given: nn.Module | None) ->
     try:
         # Its fields were looked at, and warned about, when it was trained; its first weights do not matter.
         with warnings.catch_warnings(action="ignore", category=FieldWarning), torch.random.fork_rng(devices=[]):
-            network = zoo.build(card.backbone) if given is None else copy.deepcopy(given).eval()
+            seen = input_size((size, size), card.windows)
+            network = zoo.build(card.backbone, input_size=seen) if given is None else copy.deepcopy(given).eval()
             backbone = Backbone(network, card.at, (size, size), card.edits, card.windows)
             model = PixPNet(
                 backbone, card.architecture, card.class_names, card.preprocessing, card.backbone, card.member

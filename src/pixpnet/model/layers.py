@@ -86,7 +86,8 @@ def fields_of(network: nn.Module, size: tuple[int, int], windows: Windows | None
             raise
         raise CutError(
             f"the network does not run on windows of {size[0]} x {size[1]} pixels ({first_line(error)}): take the "
-            "size that it was made for (--window 224, with larger images: --size 448), or larger windows"
+            "size that it was made for (--window 224, with larger images: --size 448), larger windows, or a "
+            "transformer of timm (timm:vit_small_patch16_224), which is built for any size that its patches divide"
         ) from error
 
 

@@ -1,7 +1,7 @@
 """Weights from files, read without running any code in them."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
@@ -47,24 +47,45 @@ def read_state(path: Path) -> dict[str, Tensor]:
     return _tensors_in(state, path)
 
 
-def load_weights(network: nn.Module, path: Path) -> None:
+def load_weights(
+    network: nn.Module, path: Path, convert: Callable[[dict[str, Tensor]], dict[str, Tensor]] | None = None
+) -> None:
     """Fills a network, which may be cut, from a file whose tensors have the same names; further ones may be there.
+
+    Args:
+        network: to be filled.
+        path: of the file.
+        convert: from the file's tensors to the network's, where they do not fit as they are: other names, or a position
+            embedding for another size.
 
     Raises:
         WeightsError: if a tensor is missing or has another shape.
     """
     state = read_state(path)
     wanted = network.state_dict()
+    missing, shapes = _misfits(state, wanted)
+    if (missing or shapes) and convert is not None:
+        try:
+            converted = convert(state)
+        except (LookupError, AttributeError, RuntimeError, ValueError):
+            converted = state  # a file of another network, which is what the message below says
+        if not any(_misfits(converted, wanted)):
+            state, missing, shapes = converted, [], []
+    if missing or shapes:
+        raise WeightsError(_mismatch(path, missing, shapes, state, wanted))
+    found = {name: state[name] for name in wanted if name in state}
+    network.load_state_dict(found, strict=False)
+
+
+def _misfits(state: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> tuple[list[str], list[str]]:
+    """Names of tensors that are missing, and of those with other shapes what differs."""
     missing = [name for name in wanted if name not in state and not name.endswith(_OPTIONAL)]
     shapes = [
         f"{name} is {_shape(state[name])} there and {_shape(tensor)} here"
         for name, tensor in wanted.items()
         if name in state and state[name].shape != tensor.shape
     ]
-    if missing or shapes:
-        raise WeightsError(_mismatch(path, missing, shapes, state, wanted))
-    fitting = {name: state[name] for name in wanted if name in state}
-    network.load_state_dict(fitting, strict=False)
+    return missing, shapes
 
 
 def on_their_own(state: Mapping[str, Tensor]) -> dict[str, Tensor]:

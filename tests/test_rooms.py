@@ -26,8 +26,8 @@ _OTHER_MEANINGS: dict[str, set[str]] = {
     "cli.py": {"pixpnet"},
     "commands/calling.py": {"pixpnet"},
     "views/reporting.py": {"pixpnet"},
-    # A method of the search.
-    "commands/goldilocks_text.py": {"pixpnet"},
+    # Methods of the search.
+    "commands/goldilocks_text.py": {"pixpnet", "frozen"},
     # Drawn birds have plain heads and trunks.
     "data/birds/head.py": {"plain"},
     "data/birds/trunk.py": {"plain"},

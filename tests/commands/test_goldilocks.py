@@ -3,6 +3,7 @@
 import csv
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from shlex import split
 
@@ -12,8 +13,13 @@ from PIL import Image
 
 from pixpnet.cli import main
 from pixpnet.commands.goldilocks import add_arguments, command_words, without_password
-from pixpnet.goldilocks import Candidate, Method, methods
+from pixpnet.commands.goldilocks_text import train_words
+from pixpnet.commands.train import config_of
+from pixpnet.commands.train_options import prepare
+from pixpnet.goldilocks import Candidate, FinishedTrial, Method, Survey, methods, with_windows
 from pixpnet.goldilocks.bench import Bench, Outcome
+from pixpnet.goldilocks.result import evaluated_cuts, recommended_run
+from pixpnet.goldilocks.settings import SearchSettings
 
 SMALL = ("--backbones", "small-21", "small-29", "--layers", "stage[123]", "--size", "32")
 QUICK = ("--views", "1", "--batch-size", "8", "--zone", "0.01", "0.6", "--device", "cpu", "--heartbeat", "1")
@@ -131,3 +137,21 @@ def test_a_search_needs_data_and_a_folder(capsys: pytest.CaptureFixture[str]) ->
     assert "needs --data" in capsys.readouterr().err
     assert main(["goldilocks", "--data", "birds"]) == 2
     assert "needs --out" in capsys.readouterr().err
+
+
+def test_the_command_that_is_advised_for_windows_makes_the_run_of_train_yaml() -> None:
+    settings = SearchSettings("folder:photos", "", 4800, "frozen", 384, None, None, None, 3)
+    (cut,) = with_windows(Survey(384, (), ()), ["resnet18"], [72]).candidates
+    (judged,) = evaluated_cuts([(cut, FinishedTrial(cut.name, 0.9, 36, 1.0, None, 0.7))], {"resnet18": "imagenet"})
+    config = recommended_run(settings, judged)
+    words = train_words(config)
+    assert " ".join(words) == (
+        "train --preset frozen --data folder:photos --backbone resnet18 --at layer4 --weights imagenet --size 384 "
+        "--window 72 --window-stride 40 --window-from layer1 --views 2 --seed 3 --out RUN"
+    )
+    prepared = prepare(words[1:])
+    parser = ArgumentParser(exit_on_error=False)
+    prepared.add_arguments(parser)
+    assert config_of(parser.parse_args(list(prepared.words))) == config
+    # Other presets have no such command, only the file.
+    assert train_words(recommended_run(replace(settings, method="probe"), replace(judged, windows=None))) == []

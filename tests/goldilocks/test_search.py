@@ -17,8 +17,9 @@ from pixpnet.config import read_config
 from pixpnet.data.locked import LockedSplit
 from pixpnet.fields import receptive_fields
 from pixpnet.goldilocks import Candidate, FinishedTrial, Method, SearchError, find_cuts, methods, read_result
-from pixpnet.goldilocks.bench import Bench, Outcome, plain_learning, with_budget
+from pixpnet.goldilocks.bench import Bench, Outcome, plain_learning
 from pixpnet.goldilocks.search import Unwatched, take_folder
+from pixpnet.goldilocks.settings import with_budget
 from pixpnet.goldilocks.weights import identity, weights_for
 from pixpnet.goldilocks.whole import run_name
 from pixpnet.members.pixpnet import PRESETS
@@ -216,7 +217,7 @@ def test_a_folder_of_another_search_or_of_something_else_is_refused(
         find_cuts(search_options, tmp_path)
     with pytest.raises(SearchError, match="is a file"):
         find_cuts(search_options, tmp_path / "thesis.tex")
-    with pytest.raises(SearchError, match="no method 'guess'; there are probe, finetune, pixpnet"):
+    with pytest.raises(SearchError, match="no method 'guess'; there are probe, frozen, finetune, pixpnet"):
         find_cuts(replace(search_options, method="guess"), tmp_path / "new")
 
 
@@ -303,9 +304,11 @@ def test_a_target_field_adds_modified_cuts_whose_edits_reach_the_configuration(
     search_options = options(pictures, method="finetune", backbones=("small-37",), target_field=0.2)
     result = find_cuts(search_options, tmp_path)
     modified = [cut for cut in built if cut.edits]
-    assert modified and len(result.designs) == len(modified)
+    windowed = [cut for cut in built if cut.windows is not None]
+    assert modified and windowed and len(result.designs) == len(modified) + len(windowed)
+    assert "on windows of" in result.designs[0] and "on windows of" not in result.designs[-1]
     assert min(abs(cut.mean_field - 0.2) for cut in modified) < min(
-        abs(cut.mean_field - 0.2) for cut in built if not cut.edits
+        abs(cut.mean_field - 0.2) for cut in built if not cut.edits and cut.windows is None
     )
     config = read_config(tmp_path / "train.yaml")
     assert (config.at, config.edits) in [(cut.at, cut.edits) for cut in modified]

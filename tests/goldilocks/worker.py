@@ -28,7 +28,7 @@ def work(options: SearchOptions, out: str, hang_at: int, mark: str, go: str, jou
                 file.write(f"{candidate.name}\n")
             yield Outcome(candidate, 0.5 + candidate.mean_field / 4, 8)
 
-    methods.METHODS[options.method] = Method(evaluate, together=False)  # type: ignore[index]
+    methods.METHODS[options.chosen_method] = Method(evaluate, together=False)  # type: ignore[index]
     find_cuts(options, Path(out))
 
 

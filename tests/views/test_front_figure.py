@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from pixpnet.goldilocks import Candidate, SearchResult
 from pixpnet.goldilocks.result import evaluated_cuts, recommendation
@@ -16,6 +17,7 @@ from pixpnet.goldilocks.settings import SearchSettings
 from pixpnet.goldilocks.study import FinishedTrial
 from pixpnet.views.front_figure import front_figure
 from pixpnet.views.labels import Rect, Spot, nearest_edge, place_labels
+from pixpnet.windows import Windows
 from pixpnet.zoo import PAPER_LAYERS
 from tests.views.test_figures import LONG, assert_readable, said, words_of
 
@@ -98,6 +100,20 @@ def test_a_star_at_a_modified_cut_is_explained() -> None:
     assert_readable(figure)
     assert "resnet18 layer3 *" in said(figure) and "* modified" in said(figure)
     assert "*" not in said(drawn(result(4)))
+
+
+@pytest.mark.parametrize("cuts", [4, 60])
+def test_accuracies_of_probes_are_drawn_beside_those_of_prototypes_and_explained(cuts: int) -> None:
+    found = result(cuts)
+    plain = drawn(found)
+    judged = [replace(cut, probe=0.95, windows=Windows(72, 40, "layer1")) for cut in found.judged]
+    figure = drawn(replace(found, judged=tuple(judged)))
+    assert_readable(figure)
+    assert "hollow: linear probe" in said(figure) and "after replacement, %" in said(figure)
+    assert "windows of 72 px" in said(figure) and "hollow" not in said(plain)
+    hollow = [line for line in figure.findobj(Line2D) if line.get_fillstyle() == "none" and line.get_markersize() == 8]
+    assert [float(line.get_ydata()[0]) for line in hollow] == [95.0] * cuts
+    assert max(axes.get_ylim()[1] for axes in figure.axes) > 95  # none is cut off
 
 
 def test_long_names_and_a_zone_from_nothing_are_no_trouble() -> None:

@@ -12,7 +12,7 @@ from pixpnet.commands.calling import command
 from pixpnet.commands.device import DEVICE_HELP, choose_device
 from pixpnet.commands.goldilocks_text import fields_text, line_of, result_text
 from pixpnet.views.console import plain_console
-from pixpnet.views.progress import progress_bar, task_bars
+from pixpnet.views.progress import task_bars
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,9 @@ EXAMPLES = """examples:
   pixpnet goldilocks --data cub:CUB --backbones vgg16 resnet18 --weights weights/ --want 0.15 --out searches/cub
   pixpnet goldilocks --data cub:CUB --backbones vgg16 --weights imagenet --method finetune --out searches/cub
                                                               the paper's way, and how well the two rankings agree
-  pixpnet goldilocks --fields-only --backbones resnet18 --target-field 0.15       modified cuts that see 15 %
+  pixpnet goldilocks --fields-only --backbones resnet18 --target-field 0.15       windows and edits that see 15 %
+  pixpnet goldilocks --data cub:CUB --backbones resnet18 --layers layer4 --weights imagenet --size 384 \\
+      --windows 64 96 128 160 --want 0.08 --out searches/cub    prototypes on windows of four sizes
   pixpnet goldilocks --data cub:CUB --storage postgresql://me@server/searches --out here    on each of some machines
   pixpnet train --config searches/cub/train.yaml --out runs/cub                  what was recommended
 
@@ -81,15 +83,33 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=float,
         default=None,
         metavar="SHARE",
-        help="look also for modified cuts (blocks dropped, 3x3 made 1x1, strides removed) whose mean field is this; "
-        "they change as little of the pretrained network as can be",
+        help="look also for windows and for modified cuts (blocks dropped, 3x3 made 1x1, strides removed) whose mean "
+        "field is this; they change as little of the pretrained network as can be",
+    )
+    parser.add_argument(
+        "--windows",
+        type=int,
+        nargs="+",
+        default=[],
+        metavar="PIXELS",
+        help="run each network also on overlapping windows of these sides, cut at its deepest layer: a cell sees its "
+        "window and nothing else. Windows that are named here are tried whatever the zone",
+    )
+    parser.add_argument(
+        "--window-from",
+        type=str,
+        default=None,
+        metavar="LAYER",
+        help="cut windows from the map of this layer, or from the image; by default from the early layer that suits "
+        "the network and the size",
     )
     parser.add_argument(
         "--method",
-        type=Literal["probe", "finetune", "pixpnet"],
-        default="probe",
-        help="probe: linear classifiers at all layers of a network from one pass; finetune: the paper's, a "
-        "training for each cut; pixpnet: the real thing at each cut",
+        type=Literal["probe", "frozen", "finetune", "pixpnet"],
+        default=None,
+        help="probe: linear classifiers at all layers of a network from one pass; frozen: a probe and prototypes on "
+        "one pass of each cut, whose features are kept for pixpnet train; finetune: the paper's, a training for each "
+        "cut; pixpnet: the real thing at each cut. By default probe, with --windows frozen",
     )
     parser.add_argument(
         "--weights",
@@ -177,6 +197,8 @@ def options_of(args: Namespace) -> SearchOptions:
         zone=(args.zone[0], args.zone[1]),
         want=args.want,
         target_field=args.target_field,
+        windows=tuple(args.windows),
+        window_from=args.window_from,
         method=args.method,
         weights=tuple(args.weights),
         size=args.size,
@@ -233,22 +255,27 @@ def wanted_by(args: Namespace) -> str:
 
 
 def _print_fields(args: Namespace) -> int:
-    from pixpnet.goldilocks import SearchOptions, survey, with_designs, write_survey
+    from pixpnet.goldilocks import SearchOptions, look_for_cuts, write_survey
     from pixpnet.records import to_plain
 
     SearchOptions(args.data or "", zone=(args.zone[0], args.zone[1]), size=args.size)  # refuses what makes no sense
-    size = args.size or _size_of(args)
-    with progress_bar(plain_console(), "fields") as report:
-        surveyed = survey(args.backbones, size, args.layers, report)
-    if args.target_field is not None:
-        with progress_bar(plain_console(), "modified cuts") as report:
-            surveyed = with_designs(surveyed, args.target_field, report)
+    options = SearchOptions(
+        args.data or "",
+        tuple(args.backbones),
+        tuple(args.layers),
+        zone=(0.0, 1.0),  # nothing is trained, so a target may lie outside of the zone
+        target_field=args.target_field,
+        windows=tuple(args.windows),
+        window_from=args.window_from,
+    )
+    with task_bars(plain_console()) as bars:
+        surveyed = look_for_cuts(options, args.size or _size_of(args), _Shown(bars))
     if args.out is not None:
         write_survey(surveyed, args.out)
     if args.json:
         sys.stdout.write(json.dumps(to_plain(surveyed), indent=1) + "\n")
     else:
-        sys.stdout.write(fields_text(surveyed, (args.zone[0], args.zone[1])))
+        sys.stdout.write(fields_text(surveyed, (args.zone[0], args.zone[1]), args.target_field))
     return 0
 
 
@@ -265,9 +292,10 @@ def command_words(args: Namespace) -> list[str]:
     """The command that goes on, without a password: it is printed, and what is printed is kept in logs."""
     words = ["goldilocks", "--data", args.data, "--backbones", *args.backbones]
     words += ["--layers", *args.layers] if args.layers else []
-    words += ["--zone", *map(str, args.zone), "--method", args.method]
+    words += ["--zone", *map(str, args.zone)]
+    words += ["--windows", *map(str, args.windows)] if args.windows else []
     words += ["--weights", *args.weights] if args.weights else []
-    for name in ("want", "target_field", "epochs", "batch_size", "views", "size"):
+    for name in ("method", "window_from", "want", "target_field", "epochs", "batch_size", "views", "size"):
         words += [] if args[name] is None else [f"--{name.replace('_', '-')}", str(args[name])]
     words += [] if args.storage is None else ["--storage", without_password(args.storage)]
     for name in ("seed", "birds", "out", "heartbeat", "device", "num_workers"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pixpnet.commands.calling import command
-from pixpnet.config import is_user_code
+from pixpnet.config import RunConfig, is_user_code
 from pixpnet.messages import first_line
 from pixpnet.wording import aligned
 
@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
 _SHOWN_ERRORS = 200
 _NAMED = 5
-# What the accuracy of each method is, because all three are called that.
+# What the accuracy of each method is, because all of them are called that.
 _MEANINGS = {
     "probe": "Accuracy: of a linear probe, a linear classifier on the averaged features of the untouched network at "
     "that layer. It is for comparing cuts; a prototype network trained there reaches another one (--method pixpnet).",
+    "frozen": "Accuracy: of a prototype network that was trained on the frozen backbone, after replacement. Probe: of "
+    "a linear classifier on the average of the same features.",
     "finetune": "Accuracy: of the network up to that layer with a linear classifier, trained together (the paper's "
     "way). It is for comparing cuts; a prototype network trained there reaches another one (--method pixpnet).",
     "pixpnet": "Accuracy: of a prototype network that was trained at that cut, after replacement.",
@@ -33,7 +35,9 @@ def line_of(candidate: Candidate, finished: FinishedTrial) -> str:
     line = f"{candidate.name}: mean field {candidate.mean_field:.1%}"
     if finished.accuracy is None:
         return f"{line}, failed: {_short(finished.error or '')}"
-    return f"{line}, validation accuracy {finished.accuracy:.1%} ({finished.images} images), {finished.seconds:.1f} s"
+    probe = "" if finished.probe is None else f", probe {finished.probe:.1%}"
+    line += f", validation accuracy {finished.accuracy:.1%} ({finished.images} images)"
+    return f"{line}{probe}, {finished.seconds:.1f} s"
 
 
 def result_text(result: SearchResult, folder: Path, wanted: str = "the search") -> str:
@@ -44,13 +48,18 @@ def result_text(result: SearchResult, folder: Path, wanted: str = "the search") 
         folder: where it is kept.
         wanted: who wants a field of that size.
     """
-    rows = [("", "cut", "mean field", "accuracy", "95 % interval", "seconds")]
+    from pixpnet.goldilocks.result import recommended_run
+
+    probed = any(cut.probe is not None for cut in result.judged)
+    rows = [("", "cut", "mean field", "accuracy", "95 % interval", *(["probe"] if probed else []), "seconds")]
     for cut in result.judged:
         if cut.accuracy is None or cut.interval is None:
             continue
         interval = f"{cut.interval.low:.1%} to {cut.interval.high:.1%}"
         mark = "front" if cut.on_front else ""
-        rows.append((mark, cut.name, f"{cut.mean_field:.1%}", f"{cut.accuracy:.1%}", interval, f"{cut.seconds:.1f}"))
+        probe = [f"{cut.probe:.1%}" if cut.probe is not None else ""] if probed else []
+        figures = (f"{cut.mean_field:.1%}", f"{cut.accuracy:.1%}", interval, *probe, f"{cut.seconds:.1f}")
+        rows.append((mark, cut.name, *figures))
     settings = result.settings
     lines = [
         f"{settings.method} on {settings.data}, {settings.size} x {settings.size} pixels, validation split; the test "
@@ -82,7 +91,37 @@ def result_text(result: SearchResult, folder: Path, wanted: str = "the search") 
         allowed = ["--trust-code"] if is_user_code(best.backbone) else []
         again = command("train", "--config", folder / "train.yaml", *allowed, "--out", "RUN")
         lines.append(f"train it: {again}")
+        words = train_words(recommended_run(result.settings, best))
+        if words:
+            lines.append(f"or, the same in full: {command(*words)}")
+        if result.settings.method == "frozen":
+            lines.append("Its features are kept, so it needs no second pass over the training images.")
     return "\n".join(lines) + "\n"
+
+
+def train_words(config: RunConfig) -> list[str]:
+    """The command that trains prototypes on a frozen backbone, without a file of its configuration; else nothing."""
+    from pixpnet.goldilocks.settings import FROZEN, preset
+
+    budget, usual = config.optimization, preset(FROZEN).optimization
+    if budget.frozen != usual.frozen or config.edits:
+        return []
+    words = ["train", "--preset", FROZEN, "--data", config.data, "--backbone", config.backbone, "--at", config.at]
+    words += [] if config.weights is None else ["--weights", config.weights]
+    words += ["--size", str(config.size)]
+    if config.window is not None:
+        words += ["--window", f"{config.window:g}", "--window-stride", f"{config.window_stride:g}"]
+        words += ["--window-from", config.window_from] if config.window_from else []
+    for option, value, default in (
+        ("--epochs", budget.epochs, usual.epochs),
+        ("--batch-size", budget.batch_size, usual.batch_size),
+        ("--views", budget.views, usual.views),
+        ("--warm-up-epochs", budget.warm_up_epochs, usual.warm_up_epochs),
+        ("--seed", config.seed, 0),
+        ("--birds", config.birds, RunConfig().birds),
+    ):
+        words += [] if value == default else [option, str(value)]
+    return [*words, "--out", "RUN"]
 
 
 def told_apart(judged: Sequence[EvaluatedCut]) -> list[str]:
@@ -105,8 +144,10 @@ def told_apart(judged: Sequence[EvaluatedCut]) -> list[str]:
     ]
 
 
-def fields_text(surveyed: Survey, zone: tuple[float, float]) -> str:
-    """The table of all fields."""
+def fields_text(surveyed: Survey, zone: tuple[float, float], target: float | None = None) -> str:
+    """The table of all fields; windows come before modified cuts."""
+    from pixpnet.goldilocks import designs_in_words
+
     rows = [("cut", "output", "mean field", "over neurons", "in the zone")]
     rows += [
         (
@@ -119,7 +160,7 @@ def fields_text(surveyed: Survey, zone: tuple[float, float]) -> str:
         for cut in surveyed.candidates
     ]
     lines = [*aligned(rows), ""]
-    lines += [f"design: {design}" for design in surveyed.designs]
+    lines += [f"design: {design}" for design in designs_in_words(surveyed, target)]
     lines += [f"left out: {omitted.backbone} @ {omitted.at}: {omitted.reason}" for omitted in surveyed.left_out]
     inside = sum(row[-1] == "yes" for row in rows)
     networks = len({cut.backbone for cut in surveyed.candidates})

@@ -8,8 +8,9 @@ from pixpnet.goldilocks.methods import METHODS, Method
 from pixpnet.goldilocks.options import SearchOptions
 from pixpnet.goldilocks.pooled import PooledLinear
 from pixpnet.goldilocks.result import EvaluatedCut, SearchResult, read_result, write_survey
-from pixpnet.goldilocks.search import SearchWatcher, Unwatched, find_cuts
+from pixpnet.goldilocks.search import SearchWatcher, Unwatched, designs_in_words, find_cuts, look_for_cuts
 from pixpnet.goldilocks.study import FinishedTrial
+from pixpnet.goldilocks.windowed import with_windows, with_windows_for
 
 __all__ = [
     "METHODS",
@@ -30,11 +31,15 @@ __all__ = [
     "Trade",
     "Unwatched",
     "agreement",
+    "designs_in_words",
     "find_cuts",
+    "look_for_cuts",
     "pareto_front",
     "propose",
     "read_result",
     "survey",
     "with_designs",
+    "with_windows",
+    "with_windows_for",
     "write_survey",
 ]

@@ -24,12 +24,14 @@ class Outcome:
         accuracy: on the validation images, 0-1; None if it came to nothing.
         images: how many validation images.
         error: why it came to nothing.
+        probe: accuracy of a linear classifier on the same features, where the method has one beside.
     """
 
     candidate: Candidate
     accuracy: float | None
     images: int = 0
     error: str | None = None
+    probe: float | None = None
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class Bench:
         settings = self.settings
         weights = self.weights[candidate.backbone]
         backbone = build_backbone(
-            candidate.backbone, candidate.at, weights, settings.size, settings.seed, candidate.edits
+            candidate.backbone, candidate.at, weights, settings.size, settings.seed, candidate.edits, candidate.windows
         )
         return backbone.to(self.device)
 
@@ -82,21 +84,6 @@ class Bench:
     def validation_batches(self, batch_size: int) -> DataLoader[Sample]:
         """The validation images as they are."""
         return plain_loader(self.data, self.data.val, self.preprocessing, Loading(batch_size, self.num_workers))
-
-
-def with_budget(optim: Optimization, settings: SearchSettings) -> Optimization:
-    """The epochs, batch size and views of the search, where it says any; stages shrink with them."""
-    epochs = settings.epochs or optim.epochs
-    return replace(
-        optim,
-        epochs=epochs,
-        warm_up_epochs=optim.warm_up_epochs if epochs >= optim.epochs else min(optim.warm_up_epochs, epochs // 2),
-        pretraining_epochs=(
-            optim.pretraining_epochs if epochs >= optim.epochs else min(optim.pretraining_epochs, epochs // 2)
-        ),
-        batch_size=settings.batch or optim.batch_size,
-        views=settings.views or optim.views,
-    )
 
 
 def plain_learning(optim: Optimization, random: bool) -> Optimization:

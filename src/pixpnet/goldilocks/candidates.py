@@ -6,7 +6,7 @@ with their channels united, a share of the image from 0 to 1.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from pixpnet.data.scan import Progress
@@ -15,7 +15,9 @@ from pixpnet.fields.fields import traced_by_name
 from pixpnet.goldilocks.designing import Design, propose
 from pixpnet.goldilocks.errors import SearchError
 from pixpnet.model import apply_edits
-from pixpnet.zoo import PAPER_LAYERS
+from pixpnet.records import ADDED_LATER
+from pixpnet.windows import Windows
+from pixpnet.zoo import PAPER_LAYERS, InputSizeError
 
 PAPER = "paper"
 _CELLS = 3  # axes of an output that has channels, rows and columns
@@ -34,6 +36,7 @@ class Candidate:
         shape: channels, rows and columns of its output.
         channels_last: whether the layer keeps its channels behind rows and columns.
         edits: changes to the network before it is cut, by their names.
+        windows: the windows that the network runs on; None for the whole image.
     """
 
     backbone: str
@@ -44,6 +47,7 @@ class Candidate:
     shape: tuple[int, int, int]
     channels_last: bool = False
     edits: tuple[str, ...] = ()
+    windows: Windows | None = field(default=None, metadata=ADDED_LATER)
 
     @property
     def name(self) -> str:
@@ -51,8 +55,11 @@ class Candidate:
 
         >>> Candidate("vgg16", "maxpool4", 23, 0.157, 0.157, (512, 14, 14)).name
         'vgg16 @ maxpool4'
+        >>> Candidate("resnet18", "layer4", 60, 0.077, 0.077, (512, 9, 9), windows=Windows(72, 40, "layer1")).name
+        'resnet18 @ layer4 + windows of 72 px every 40 px from layer1'
         """
-        return " + ".join([f"{self.backbone} @ {self.at}" if self.at else self.backbone, *self.edits])
+        cut = f"{self.backbone} @ {self.at}" if self.at else self.backbone
+        return " + ".join([cut, *self.edits, *([] if self.windows is None else [_in_short(self.windows)])])
 
 
 @dataclass(frozen=True)
@@ -109,17 +116,23 @@ def survey(
     >>> [round(cut.mean_field, 3) for cut in survey(["vgg16"], 224, ["maxpool[34]"]).candidates]
     [0.035, 0.157]
     """
-    names = tuple(dict.fromkeys(name for given in backbones for name in (PAPER_LAYERS if given == PAPER else (given,))))
+    names = names_of(backbones)
     if not names:
         raise SearchError("there is no backbone to look at: name some, --backbones vgg16 resnet18, or paper")
     candidates: list[Candidate] = []
     left_out: list[LeftOut] = []
     unused = dict.fromkeys(layers, "")
     for done, name in enumerate(names, start=1):
-        fields = receptive_fields(name, (3, size, size))
-        wanted = _matching(fields, layers) if layers else PAPER_LAYERS.get(name) or _last_of_each_field(fields)
+        try:
+            fields = receptive_fields(name, (3, size, size))
+        except InputSizeError as error:
+            # On windows it may run all the same, and only there can its layers be known.
+            left_out.append(LeftOut(name, f"whole images of {size} px", str(error)))
+            unused.clear()
+            continue
+        wanted = matching_layers(fields, layers) if layers else PAPER_LAYERS.get(name) or _last_of_each_field(fields)
         for pattern in layers:
-            if _matching(fields, [pattern]):
+            if matching_layers(fields, [pattern]):
                 unused.pop(pattern, None)
             elif pattern in unused:
                 unused[pattern] = unused[pattern] or _why_unknown(fields, pattern)
@@ -136,6 +149,11 @@ def survey(
     return Survey(size, tuple(candidates), tuple(left_out))
 
 
+def names_of(backbones: Sequence[str]) -> tuple[str, ...]:
+    """The networks that are meant, each once; ``paper`` stands for the 21 of the paper's table."""
+    return tuple(dict.fromkeys(name for given in backbones for name in (PAPER_LAYERS if given == PAPER else (given,))))
+
+
 def with_designs(surveyed: Survey, target: float, progress: Progress | None = None) -> Survey:
     """A survey and, for each of its networks, modified cuts whose cells see about a wanted share of the image.
 
@@ -148,7 +166,8 @@ def with_designs(surveyed: Survey, target: float, progress: Progress | None = No
     cuts: list[Candidate] = []
     for done, name in enumerate(names, start=1):
         # Edits are tried on layers that run once and give one tensor.
-        layers = [cut.at for cut in surveyed.candidates if cut.backbone == name and not {"#", "["} & set(cut.at)]
+        plain = [cut for cut in surveyed.candidates if cut.backbone == name and cut.windows is None]
+        layers = [cut.at for cut in plain if not {"#", "["} & set(cut.at)]
         proposed = [design for design in propose(name, target, surveyed.size, layers) if design.edits]
         if proposed:
             designs += proposed
@@ -167,14 +186,19 @@ def _designed(designs: Sequence[Design], backbone: str, size: int) -> Iterator[C
         yield replace(cut, edits=design.edits)
 
 
+def _in_short(windows: Windows) -> str:
+    start = f" from {windows.start}" if windows.start else ""
+    return f"windows of {windows.size} px every {windows.stride} px{start}"
+
+
 def inside(candidates: Sequence[Candidate], zone: tuple[float, float]) -> tuple[Candidate, ...]:
-    """The candidates whose mean field lies in the zone, ends included.
+    """The candidates whose mean field lies in the zone, ends included, and all windows, whose size was asked for.
 
     Raises:
         SearchError: if no candidate lies in it; the message names the nearest.
     """
     low, high = zone
-    chosen = tuple(cut for cut in candidates if low <= cut.mean_field <= high)
+    chosen = tuple(cut for cut in candidates if cut.windows is not None or low <= cut.mean_field <= high)
     if not chosen:
         raise SearchError(f"no cut lies in the zone {low:g} {high:g}{_nearest(candidates, zone)}")
     return chosen
@@ -224,7 +248,7 @@ def _order(fields: Fields, at: str, field: Field) -> int:
     return max(index for index, other in enumerate(fields.values()) if other is field)
 
 
-def _matching(fields: Fields, patterns: Sequence[str]) -> tuple[str, ...]:
+def matching_layers(fields: Fields, patterns: Sequence[str]) -> tuple[str, ...]:
     """Layers that fit a pattern, in the order of execution; each once, under the paper's name where that fits."""
     alias = {path: name for name, path in fields.names.items()}
     matching = []
@@ -246,8 +270,8 @@ def _why_unknown(fields: Fields, pattern: str) -> str:
 def _last_of_each_field(fields: Fields) -> tuple[str, ...]:
     """Of all layers with the same mean field the last one: the most depth that its field can be had with."""
     last: dict[float, str] = {}
-    for name, field in fields.items():
-        if name and len(field.shape) == _CELLS:
-            last[field.mean_fraction_union] = name
+    for name, layer in fields.items():
+        if name and len(layer.shape) == _CELLS:
+            last[layer.mean_fraction_union] = name
     alias = {path: name for name, path in fields.names.items()}
     return tuple(alias.get(name, name) for name in last.values()) or ("",)

@@ -13,10 +13,10 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from pixpnet.data import Batch, Sample
-from pixpnet.goldilocks.bench import Bench, Outcome, plain_learning, with_budget
+from pixpnet.goldilocks.bench import Bench, Outcome, plain_learning
 from pixpnet.goldilocks.candidates import Candidate
 from pixpnet.goldilocks.pooled import PooledLinear
-from pixpnet.goldilocks.settings import BATCH, FINETUNE_EPOCHS, preset
+from pixpnet.goldilocks.settings import BATCH, FINETUNE_EPOCHS, preset, with_budget
 from pixpnet.goldilocks.weights import is_random
 from pixpnet.settings import Optimization
 from pixpnet.training import TrainingDiverged, evaluate

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pixpnet.goldilocks.bench import Bench, Outcome
 from pixpnet.goldilocks.candidates import Candidate
 from pixpnet.goldilocks.finetune import finetune
+from pixpnet.goldilocks.frozen import frozen
 from pixpnet.goldilocks.probe import probe
-from pixpnet.goldilocks.settings import WHOLE
+from pixpnet.goldilocks.settings import FROZEN, WHOLE
 from pixpnet.goldilocks.whole import pixpnet
 
 
@@ -28,6 +29,7 @@ class Method:
 
 METHODS: Mapping[str, Method] = {
     "probe": Method(probe, together=True),
+    FROZEN: Method(frozen, together=False),
     "finetune": Method(finetune, together=False),
     WHOLE: Method(pixpnet, together=False),
 }

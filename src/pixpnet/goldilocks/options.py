@@ -29,8 +29,12 @@ class SearchOptions:
         layers: patterns of layers; by default those of the paper's table, for other networks the last of each field.
         zone: smallest and largest mean field, as shares of the image; only cuts inside are trained.
         want: the mean field that is wanted; by default the target, or the middle of the zone, as a ratio.
-        target_field: look also for modified cuts, whose cells see this share of the image (`propose`).
-        method: probe, finetune or pixpnet.
+        target_field: look also for windows and modified cuts, whose cells see this share of the image.
+        windows: sides of windows in pixels: each network is also tried on windows of each size, cut at its deepest
+            layer.
+        window_from: the layer that windows are cut from, "image" for the image itself; by default what suits the
+            network and the size.
+        method: probe, frozen, finetune or pixpnet; by default probe, with windows frozen.
         weights: imagenet, none, NAME=FILE or folders of files named after backbones.
         size: side of the network's input in pixels; by default what suits the data set.
         epochs: by default the paper's 10 for finetune and the preset's for pixpnet; a probe makes one pass.
@@ -51,7 +55,9 @@ class SearchOptions:
     zone: tuple[float, float] = ZONE
     want: float | None = None
     target_field: float | None = None
-    method: str = "probe"
+    windows: tuple[int, ...] = ()
+    window_from: str | None = None
+    method: str | None = None
     weights: tuple[str, ...] = ()
     size: int | None = None
     epochs: int | None = None
@@ -72,6 +78,11 @@ class SearchOptions:
                 raise ValueError(f"{name} is at least 1, got {value}")
         if self.seed < 0 or self.num_workers < 0:
             raise ValueError(f"seed and num_workers are not negative, got {self.seed} and {self.num_workers}")
+        for window in self.windows:
+            if not 1 <= window <= _LARGEST["size"]:
+                raise ValueError(f"a window has 1 to {_LARGEST['size']} pixels, got {window}")
+        if self.window_from is not None and not (self.windows or self.target_field):
+            raise ValueError("a layer to cut windows from needs the sizes of windows: --windows, or --target-field")
         refuse_above(self, _LARGEST)
         low, high = self.zone
         if low > high:
@@ -85,6 +96,15 @@ class SearchOptions:
                 f"the target field {self.target_field:g} lies outside the zone {low:g} {high:g}, where nothing is "
                 "trained: widen --zone (fields are shares of the image: 15 % is 0.15)"
             )
+
+    @property
+    def chosen_method(self) -> str:
+        """How candidates are evaluated.
+
+        >>> SearchOptions("birds").chosen_method, SearchOptions("birds", windows=(64,)).chosen_method
+        ('probe', 'frozen')
+        """
+        return self.method or ("frozen" if self.windows else "probe")
 
     @property
     def wanted(self) -> float:

@@ -27,7 +27,7 @@ _PASS_SHARE = 0.8  # of the time, about; the rest is for the classifiers
 
 
 @dataclass(frozen=True)
-class _Seen:
+class Seen:
     """What a pass saw: features at each layer, and whose they are."""
 
     features: tuple[Float[Tensor, "images _channels"], ...]
@@ -52,13 +52,13 @@ def probe(candidates: Sequence[Candidate], bench: Bench) -> Iterator[Outcome]:
     with evaluating(tapped):
         train = _pass(tapped, loader, bench, 0, batches)
         val = _pass(tapped, plain, bench, len(loader), batches)
-    held_out = _held_out(bench, train.ids)
+    held_out = held_out_of(bench, train.ids)
     for index, candidate in enumerate(inner):
-        yield _judged(candidate, train, val, held_out, index, bench.classes)
+        yield judged(candidate, train, val, held_out, index, bench.classes)
         bench.progress(_PASS_SHARE + (1 - _PASS_SHARE) * (index + 1) / len(inner))
 
 
-def _pass(tapped: TappedBackbone, loader: DataLoader[Sample], bench: Bench, before: int, of: int) -> _Seen:
+def _pass(tapped: TappedBackbone, loader: DataLoader[Sample], bench: Bench, before: int, of: int) -> Seen:
     parts: list[tuple[Tensor, ...]] = []
     labels: list[Tensor] = []
     ids: list[str] = []
@@ -69,18 +69,20 @@ def _pass(tapped: TappedBackbone, loader: DataLoader[Sample], bench: Bench, befo
         labels.append(batch.labels)
         ids += batch.ids
         bench.progress(_PASS_SHARE * done / of)
-    return _Seen(tuple(torch.cat(layer) for layer in zip(*parts, strict=True)), torch.cat(labels), tuple(ids))
+    return Seen(tuple(torch.cat(layer) for layer in zip(*parts, strict=True)), torch.cat(labels), tuple(ids))
 
 
-def _held_out(bench: Bench, ids: tuple[str, ...]) -> Bool[Tensor, " images"]:
+def held_out_of(bench: Bench, ids: tuple[str, ...]) -> Bool[Tensor, " images"]:
+    """Which views are held out to choose the weight decay by; all of an image together."""
     data, seed = bench.data, bench.settings.seed
     taken = {entry.id for entry in take(data.train, _HELD_OUT, seed, "weight decay", data.split_rule).taken}
     return torch.tensor([id_ in taken for id_ in ids], device=bench.device)
 
 
-def _judged(
-    candidate: Candidate, train: _Seen, val: _Seen, held_out: Bool[Tensor, " images"], index: int, classes: int
+def judged(
+    candidate: Candidate, train: Seen, val: Seen, held_out: Bool[Tensor, " images"], index: int, classes: int
 ) -> Outcome:
+    """The accuracy of a linear classifier on the features at one of the layers."""
     features, seen = train.features[index], val.features[index]
     if not (features.isfinite().all() and seen.isfinite().all()):
         return Outcome(candidate, None, error="features at this layer are not finite: are the weights damaged?")

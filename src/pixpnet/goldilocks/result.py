@@ -8,7 +8,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from pixpnet.config import config_text
+from pixpnet.config import RunConfig, config_text
 from pixpnet.goldilocks.candidates import Candidate, LeftOut, Survey
 from pixpnet.goldilocks.errors import SearchError
 from pixpnet.goldilocks.front import RankAgreement, Trade, nearest_on_front, pareto_front
@@ -17,6 +17,7 @@ from pixpnet.goldilocks.study import FinishedTrial
 from pixpnet.records import ADDED_LATER, from_plain, to_plain
 from pixpnet.training.evaluation import Interval, wilson
 from pixpnet.whole_file import written_whole
+from pixpnet.windows import Windows
 
 FRONT_JSON, FRONT_CSV, FRONT_FIGURE, TRAIN_CONFIG = "front.json", "front.csv", "front.png", "train.yaml"
 FIELDS_JSON, FIELDS_CSV = "fields.json", "fields.csv"
@@ -41,6 +42,8 @@ class EvaluatedCut:
         seconds: how long it took.
         error: why it failed.
         on_front: whether no other cut is at least as small and as accurate, and better in one.
+        windows: the windows that the network runs on; None for the whole image.
+        probe: accuracy of a linear classifier on the same features, where the method has one beside.
     """
 
     name: str
@@ -57,6 +60,8 @@ class EvaluatedCut:
     seconds: float
     error: str | None
     on_front: bool
+    windows: Windows | None = field(default=None, metadata=ADDED_LATER)
+    probe: float | None = field(default=None, metadata=ADDED_LATER)
 
 
 @dataclass(frozen=True)
@@ -119,6 +124,8 @@ def evaluated_cuts(
             seconds=known.seconds,
             error=known.error,
             on_front=cut in on_front,
+            windows=cut.windows,
+            probe=known.probe,
         )
         for cut, known in ordered
     )
@@ -135,6 +142,8 @@ def recommendation(judged: Sequence[EvaluatedCut], want: float) -> tuple[Evaluat
         f"For parts of about {want:.1%} of the image, cut {best.name}: a cell sees {best.mean_field:.1%} on average, "
         f"and validation accuracy is {accuracy:.1%} ({best.images} images)"
     )
+    if best.probe is not None:
+        text += f" after replacement (a linear probe on the same features: {best.probe:.1%})"
     front = [cut for cut in judged if cut.on_front]
     smaller = [cut for cut in front if cut.mean_field < best.mean_field]
     larger = [cut for cut in front if cut.mean_field > best.mean_field]
@@ -154,8 +163,12 @@ def write_result(result: SearchResult, folder: Path, num_workers: int = 0) -> No
     _write(folder / FRONT_CSV, _csv(list(result.judged)))
     best = next((cut for cut in result.judged if cut.name == result.recommended), None)
     if best is not None:
-        config = training_config(result.settings, best.backbone, best.at, best.weights, num_workers, best.edits)
-        _write(folder / TRAIN_CONFIG, config_text(config))
+        _write(folder / TRAIN_CONFIG, config_text(recommended_run(result.settings, best, num_workers)))
+
+
+def recommended_run(settings: SearchSettings, best: EvaluatedCut, num_workers: int = 0) -> RunConfig:
+    """The run that trains a cut, as `train.yaml` says it."""
+    return training_config(settings, best.backbone, best.at, best.weights, num_workers, best.edits, best.windows)
 
 
 def read_result(folder: Path) -> SearchResult:
@@ -182,11 +195,21 @@ def write_survey(surveyed: Survey, folder: Path) -> None:
 
 def _csv(records: Sequence[Any]) -> str:
     text = StringIO()
-    rows = [{name: _cell(value) for name, value in to_plain(record).items()} for record in records]
+    rows = [_row(to_plain(record)) for record in records]
     writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()
+
+
+def _row(values: dict[str, Any]) -> dict[str, Any]:
+    """A record as cells of a table; windows have three, under the names of the options that make them."""
+    windows = values.pop("windows") or {}
+    names = {"window": "size", "window_stride": "stride", "window_from": "start"}
+    return {
+        **{name: _cell(value) for name, value in values.items()},
+        **{option: windows.get(name) for option, name in names.items()},
+    }
 
 
 def _cell(value: Any) -> Any:

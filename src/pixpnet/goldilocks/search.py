@@ -3,7 +3,7 @@
 import json
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -12,7 +12,7 @@ import torch
 
 from pixpnet.data import DataSet
 from pixpnet.goldilocks.bench import Bench, Outcome
-from pixpnet.goldilocks.candidates import Candidate, Survey, inside, survey, with_designs
+from pixpnet.goldilocks.candidates import Candidate, Survey, inside, names_of, survey, with_designs
 from pixpnet.goldilocks.errors import SearchError
 from pixpnet.goldilocks.front import agreement
 from pixpnet.goldilocks.methods import METHODS
@@ -28,6 +28,7 @@ from pixpnet.goldilocks.result import (
 from pixpnet.goldilocks.settings import SearchSettings, data_config, fingerprint
 from pixpnet.goldilocks.study import FinishedTrial, Study
 from pixpnet.goldilocks.weights import identities, weights_for
+from pixpnet.goldilocks.windowed import windows_in_words, with_windows, with_windows_for
 from pixpnet.model import FieldWarning
 from pixpnet.training import open_run_data
 from pixpnet.whole_file import written_whole
@@ -141,7 +142,7 @@ class _Worker:
     """One process that works on a search."""
 
     def __init__(self, options: SearchOptions, out: Path, watcher: SearchWatcher) -> None:
-        if options.method not in METHODS:
+        if options.chosen_method not in METHODS:
             raise SearchError(f"there is no method {options.method!r}; there are {', '.join(METHODS)}")
         self._options, self._out, self._watcher = options, out, watcher
         self._prepared = _prepare(options, watcher)
@@ -156,7 +157,7 @@ class _Worker:
 
     def work(self) -> None:
         """Claims and judges candidates until none is left, also none that another worker has."""
-        method = METHODS[self._options.method]
+        method = METHODS[self._options.chosen_method]
         if self._options.retry_failed:
             self._study.reopen_failed()
         total = len(self._prepared.chosen)
@@ -180,7 +181,12 @@ class _Worker:
                 shared, seconds = seconds / len(claimed), 0.0
             if self._study.tell(outcome, shared + seconds):
                 finished = FinishedTrial(
-                    outcome.candidate.name, outcome.accuracy, outcome.images, shared + seconds, outcome.error
+                    outcome.candidate.name,
+                    outcome.accuracy,
+                    outcome.images,
+                    shared + seconds,
+                    outcome.error,
+                    outcome.probe,
                 )
                 self._watcher.judged(outcome.candidate, finished, done + told, total)
 
@@ -206,7 +212,7 @@ class _Worker:
         best, advice = recommendation(judged, options.wanted)
         accuracies = _accuracies(finished)
         compared = [
-            agreement(options.method, accuracies, other, _accuracies(cuts))
+            agreement(options.chosen_method, accuracies, other, _accuracies(cuts))
             for other, cuts in sorted(self._study.other_methods(prepared.settings).items())
         ]
         chosen = set(prepared.chosen.values())
@@ -218,7 +224,7 @@ class _Worker:
             waiting=tuple(cut.name for key, cut in prepared.chosen.items() if key not in finished),
             outside=tuple(cut for cut in prepared.found.candidates if cut not in chosen),
             left_out=prepared.found.left_out,
-            designs=tuple(map(str, prepared.found.designs)),
+            designs=designs_in_words(prepared.found, options.target_field),
             recommended=None if best is None else best.name,
             advice=advice,
             agreements=tuple(pair for pair in compared if pair is not None),
@@ -248,25 +254,41 @@ def _prepare(options: SearchOptions, watcher: SearchWatcher) -> _Prepared:
         data=options.data,
         images=fingerprint(data),
         birds=options.birds,
-        method=options.method,
+        method=options.chosen_method,
         size=options.size or data.preprocessing.size,
-        epochs=None if options.method == "probe" else options.epochs,
+        epochs=None if options.chosen_method == "probe" else options.epochs,
         batch=options.batch,
         views=options.views,
         seed=options.seed,
     )
-    surveyed = survey(
-        options.backbones, settings.size, options.layers, lambda done, total: watcher.busy("fields", done, total)
-    )
-    if options.target_field is not None:
-        surveyed = with_designs(
-            surveyed, options.target_field, lambda done, total: watcher.busy("modified cuts", done, total)
-        )
+    surveyed = look_for_cuts(options, settings.size, watcher)
     chosen = inside(surveyed.candidates, options.zone)
     backbones = tuple(dict.fromkeys(cut.backbone for cut in chosen))
     weights = weights_for(backbones, options.weights)
     known = identities(weights)
     return _Prepared(data, settings, surveyed, {f"{cut.name} [{known[cut.backbone]}]": cut for cut in chosen}, weights)
+
+
+def look_for_cuts(options: SearchOptions, size: int, watcher: SearchWatcher) -> Survey:
+    """All cuts that come into question with their exact fields: layers, then windows, then modified networks."""
+
+    def progress(task: str) -> Callable[[int, int], None]:
+        return lambda done, total: watcher.busy(task, done, total)
+
+    names, layers, start = names_of(options.backbones), options.layers, options.window_from
+    surveyed = survey(options.backbones, size, layers, progress("fields"))
+    if options.windows:
+        surveyed = with_windows(surveyed, names, options.windows, layers, start, progress("windows"))
+    if options.target_field is not None:
+        surveyed = with_windows_for(surveyed, names, options.target_field, layers, start, progress("windows"))
+        surveyed = with_designs(surveyed, options.target_field, progress("modified cuts"))
+    return surveyed
+
+
+def designs_in_words(surveyed: Survey, target: float | None) -> tuple[str, ...]:
+    """What was chosen for windows, and then what modified cuts change."""
+    windows = [windows_in_words(cut, target) for cut in surveyed.candidates if cut.windows is not None]
+    return (*windows, *map(str, surveyed.designs))
 
 
 def _accuracies(finished: dict[str, FinishedTrial]) -> dict[str, float]:

@@ -11,10 +11,13 @@ from pixpnet.earlier_names import in_earlier_names
 from pixpnet.family import DEFAULT, member_named
 from pixpnet.goldilocks.weights import is_random
 from pixpnet.records import to_plain
-from pixpnet.settings import MemberSettings
+from pixpnet.settings import MemberSettings, Optimization
+from pixpnet.windows import Windows
 
 FINETUNE_EPOCHS, BATCH = 10, 32  # App. F
 WHOLE = "pixpnet"  # the method that trains networks with prototypes
+FROZEN = "frozen"  # the method that trains prototypes alone, on features of a backbone that stays as it is
+FROZEN_VIEWS = 2  # augmented views that are kept of each image: four were not told apart from two
 _DIGEST_BYTES = 8
 
 
@@ -60,6 +63,8 @@ class SearchSettings:
         if self.method == WHOLE:
             # Under the names of earlier versions, whose studies go on.
             decides["recipes"] = [in_earlier_names(to_plain(preset(name))) for name in ("laptop", "scratch")]
+        elif self.method == FROZEN:
+            decides["presets"] = [to_plain(preset(FROZEN), for_all=True)]
         return _digest(decides)
 
     @property
@@ -94,24 +99,51 @@ def training_config(
     weights: str | None,
     num_workers: int = 0,
     edits: tuple[str, ...] = (),
+    windows: Windows | None = None,
 ) -> RunConfig:
     """The run that `pixpnet train` makes of a cut, with the preset that suits its weights.
+
+    On windows a pretrained backbone stays as it is: to train it there would cost a pass of many windows in every step.
+    With the method `frozen` the run is the very one that was evaluated, and reads the features that were kept then.
 
     >>> settings = SearchSettings("birds", "", 4800, "probe", 96, None, None, None, 0)
     >>> training_config(settings, "small-61", "stage3", None).optimization.pretraining_epochs
     3
     """
-    return RunConfig(
+    chosen = "scratch" if is_random(weights) else "laptop" if windows is None else FROZEN
+    config = RunConfig(
         data=settings.data,
         backbone=backbone,
         at=at,
         edits=edits,
+        window=None if windows is None else float(windows.size),
+        window_stride=None if windows is None else float(windows.stride),
+        window_from="" if windows is None else windows.start,
         weights=weights,
         size=settings.size,
         seed=settings.seed,
         num_workers=num_workers,
         birds=settings.birds,
-        settings=preset("scratch" if is_random(weights) else "laptop"),
+        settings=preset(FROZEN if settings.method == FROZEN else chosen),
+    )
+    if settings.method != FROZEN:
+        return config
+    budget = replace(settings, views=settings.views or FROZEN_VIEWS)
+    return config.with_settings(optimization=with_budget(config.optimization, budget))
+
+
+def with_budget(optim: Optimization, settings: SearchSettings) -> Optimization:
+    """The epochs, batch size and views of the search, where it says any; stages shrink with them."""
+    epochs = settings.epochs or optim.epochs
+    return replace(
+        optim,
+        epochs=epochs,
+        warm_up_epochs=optim.warm_up_epochs if epochs >= optim.epochs else min(optim.warm_up_epochs, epochs // 2),
+        pretraining_epochs=(
+            optim.pretraining_epochs if epochs >= optim.epochs else min(optim.pretraining_epochs, epochs // 2)
+        ),
+        batch_size=settings.batch or optim.batch_size,
+        views=settings.views or optim.views,
     )
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial, Trial
 
 _KEY, _ERROR, _IMAGES, _SECONDS, _SETTINGS = "candidate", "error", "images", "seconds", "settings"
+_PROBE = "probe"  # not in trials of earlier versions
 _ALIVE = "alive"  # when the worker of a trial gave its last sign of life
 _SILENCE = 4  # a worker is taken for dead after so many signs that did not come
 
@@ -46,6 +47,7 @@ class FinishedTrial:
         images: how many validation images there were.
         seconds: how long it took; a pass that serves several is shared out equally.
         error: why it failed.
+        probe: accuracy of a linear classifier on the same features, where the method has one beside.
     """
 
     key: str
@@ -53,6 +55,7 @@ class FinishedTrial:
     images: int
     seconds: float
     error: str | None
+    probe: float | None = None
 
 
 class Study:
@@ -134,6 +137,8 @@ class Study:
                 return False
             trial.set_user_attr(_IMAGES, outcome.images)
             trial.set_user_attr(_SECONDS, seconds)
+            if outcome.probe is not None:
+                trial.set_user_attr(_PROBE, outcome.probe)
             if outcome.accuracy is None:
                 trial.set_user_attr(_ERROR, outcome.error or "no reason was given")
                 self._trials.tell(trial, state=TrialState.FAIL)
@@ -251,7 +256,9 @@ def _finished(trials: Sequence["FrozenTrial"]) -> dict[str, FinishedTrial]:
         if key in finished and finished[key].accuracy is not None:
             continue
         if trial.state.name == "COMPLETE":
-            finished[key] = FinishedTrial(key, trial.values[0], about[_IMAGES], about[_SECONDS], None)
+            finished[key] = FinishedTrial(
+                key, trial.values[0], about[_IMAGES], about[_SECONDS], None, about.get(_PROBE)
+            )
         elif trial.state.name == "FAIL" and _ERROR in about:
             finished[key] = FinishedTrial(key, None, about[_IMAGES], about[_SECONDS], about[_ERROR])
         else:
@@ -260,7 +267,7 @@ def _finished(trials: Sequence["FrozenTrial"]) -> dict[str, FinishedTrial]:
 
 
 def _network(candidate: Candidate) -> tuple[str, ...]:
-    return (candidate.backbone, *candidate.edits)
+    return (candidate.backbone, *candidate.edits, *([] if candidate.windows is None else [str(candidate.windows)]))
 
 
 def _budget(settings: SearchSettings) -> str:

@@ -7,15 +7,16 @@ its last whole epoch, and the model of the cut that is chosen in the end is ther
 import hashlib
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from pixpnet.config import RunConfig, TrainerOptions, plain_config
 from pixpnet.data import parse_spec
-from pixpnet.goldilocks.bench import Bench, Outcome, with_budget
+from pixpnet.goldilocks.bench import Bench, Outcome
 from pixpnet.goldilocks.candidates import Candidate
-from pixpnet.goldilocks.settings import SearchSettings, training_config
+from pixpnet.goldilocks.settings import WHOLE, SearchSettings, training_config, with_budget
 from pixpnet.goldilocks.weights import identity
 from pixpnet.records import from_plain
 from pixpnet.training import LogLine, Metrics, Nobody, Run, RunError, resume, train
@@ -27,21 +28,35 @@ _SHOWN = 80  # letters of a cut's name in the name of its folder
 def pixpnet(candidates: Sequence[Candidate], bench: Bench) -> Iterator[Outcome]:
     """Trains a part network at each cut; its accuracy is that on validation, after replacement. Test stays closed."""
     for candidate in candidates:
-        metrics = _trained(candidate, bench)
+        metrics = trained(candidate, bench, bench.progress)
         yield Outcome(candidate, metrics.validation.accuracy, metrics.validation.images)
 
 
-def _trained(candidate: Candidate, bench: Bench) -> Metrics:
+class CandidateRun(NamedTuple):
+    """The run that is trained for a candidate, and what decides it."""
+
+    config: RunConfig
+    run: Run
+
+
+def run_of(candidate: Candidate, bench: Bench) -> CandidateRun:
+    """The run that is trained for a candidate, and its folder."""
     settings = bench.settings
     weights = bench.weights[candidate.backbone]
     config = training_config(
-        settings, candidate.backbone, candidate.at, weights, bench.num_workers, edits=candidate.edits
+        settings, candidate.backbone, candidate.at, weights, bench.num_workers, candidate.edits, candidate.windows
     )
-    config = config.with_settings(optimization=with_budget(config.optimization, settings))
+    if settings.method == WHOLE:
+        config = config.with_settings(optimization=with_budget(config.optimization, settings))
     config = replace(config, evaluate_on_test=False)
     config = replace(config, trainer=replace(config.trainer, device=_accelerator(bench)))
-    run = Run(bench.folder / "runs" / run_name(candidate, weights, settings))
-    watcher = _Share(bench)
+    return CandidateRun(config, Run(bench.folder / "runs" / run_name(candidate, weights, settings)))
+
+
+def trained(candidate: Candidate, bench: Bench, progress: Callable[[float], None]) -> Metrics:
+    """Trains a candidate's run, goes on with one that was interrupted, or reads the metrics of a finished one."""
+    config, run = run_of(candidate, bench)
+    watcher = _Share(progress)
     if not (run.path / "config.yaml").exists():
         if run.path.is_dir():
             shutil.rmtree(run.path)  # a kill came before its configuration, so there is nothing in it
@@ -87,8 +102,8 @@ def _decisive(config: RunConfig) -> RunConfig:
 class _Share(Nobody):
     """Says which share of a run is done, with validation, replacement and the last judgement."""
 
-    def __init__(self, bench: Bench) -> None:
-        self._bench = bench
+    def __init__(self, tell: Callable[[float], None]) -> None:
+        self._told = tell
         self._progress = RunProgress()
 
     def planned(self, work: Workload) -> None:
@@ -116,7 +131,7 @@ class _Share(Nobody):
         self._tell()
 
     def _tell(self) -> None:
-        self._bench.progress(self._progress.share)
+        self._told(self._progress.share)
 
 
 def _accelerator(bench: Bench) -> str:

@@ -73,8 +73,8 @@ def load_weights(
             state, missing, shapes = converted, [], []
     if missing or shapes:
         raise WeightsError(_mismatch(path, missing, shapes, state, wanted))
-    found = {name: state[name] for name in wanted if name in state}
-    network.load_state_dict(found, strict=False)
+    fitting = {name: state[name] for name in wanted if name in state}
+    network.load_state_dict(fitting, strict=False)
 
 
 def _misfits(state: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> tuple[list[str], list[str]]:

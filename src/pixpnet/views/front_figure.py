@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from math import hypot, log10
 
@@ -25,6 +26,7 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
 _TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 15, 20, 30, 40, 50, 70, 100)
 _ZONE = "#f2f6fa"
 _ROW = 0.27
+_KINDS = ("filled: prototypes after replacement", "hollow: linear probe on the same features")
 _MARKER = 0.1  # from the middle of a marker to where the line to its label begins
 _SPACING = 0.2
 
@@ -49,7 +51,11 @@ def front_figure(result: SearchResult) -> Figure:
     _plot(axes, result, done, styles)
     _write_names(slide, axes, result, done)
     _mark_zone(slide, axes, result)
-    _legend(slide, styles)
+    kinds = _KINDS if any(cut.probe is not None for cut in done) else ()
+    bottom = _LIST_BOTTOM - _ROW * len(kinds)
+    _legend(slide, styles, bottom)
+    for place, kind in enumerate(kinds):
+        slide.words(_LIST, bottom + _ROW * place, kind, _LIST_WIDTH, 9.5, MUTED)
     slide.paragraph(_LIST, _LIST_BOTTOM + 0.25, result.advice, _LIST_WIDTH, 9.5, INK, lines=10)
     return slide.figure
 
@@ -66,7 +72,7 @@ def family(backbone: str) -> str:
 
 
 def _styles(cuts: Sequence[EvaluatedCut]) -> dict[str, tuple[str, str]]:
-    """A colour for each family, a marker for each network of a family."""
+    """A color for each family, a marker for each network of a family."""
     backbones = sorted({cut.backbone for cut in cuts}, key=lambda name: (family(name), len(name), name))
     families = list(dict.fromkeys(map(family, backbones)))
     styles = {}
@@ -80,7 +86,8 @@ def _styles(cuts: Sequence[EvaluatedCut]) -> dict[str, tuple[str, str]]:
 def _plot(axes: Axes, result: SearchResult, cuts: Sequence[EvaluatedCut], styles: dict[str, tuple[str, str]]) -> None:
     low, high = (100 * share for share in result.zone)
     fields = [100 * cut.mean_field for cut in cuts] + [share for share in (low, high) if share]
-    accuracies = [100 * (cut.accuracy or 0.0) for cut in cuts] or [0.0, 100.0]
+    probes = [100 * cut.probe for cut in cuts if cut.probe is not None]
+    accuracies = [*(100 * (cut.accuracy or 0.0) for cut in cuts), *probes] or [0.0, 100.0]
     left, right = max(0.05, 0.85 * min(fields)), min(125.0, 1.25 * max(fields))
     margin = max(2.0, 0.12 * (max(accuracies) - min(accuracies)))
     axes.set_xscale("log")
@@ -88,6 +95,8 @@ def _plot(axes: Axes, result: SearchResult, cuts: Sequence[EvaluatedCut], styles
     axes.axvspan(max(left, low), min(right, high), color=_ZONE, zorder=0, linewidth=0)
     for cut in cuts:
         color, marker = styles[cut.backbone]
+        if cut.probe is not None:
+            _plot_probe(axes, cut, cut.probe, color, marker)
         axes.plot(
             *_data_place(cut),
             marker=marker,
@@ -116,16 +125,25 @@ def _plot(axes: Axes, result: SearchResult, cuts: Sequence[EvaluatedCut], styles
     bottom, top = axes.get_ylim()
     levels = MaxNLocator(nbins=8, steps=[1, 2, 5, 10]).tick_values(bottom, top)
     axes.yaxis.set_major_locator(FixedLocator([tick for tick in levels if bottom <= tick <= min(top, 100.0)]))
-    label_axes(axes, "mean field of a cell, % of the image", "validation accuracy, %")
+    after = " after replacement" if probes else ""
+    label_axes(axes, "mean field of a cell, % of the image", f"validation accuracy{after}, %")
+
+
+def _plot_probe(axes: Axes, cut: EvaluatedCut, probe: float, color: str, marker: str) -> None:
+    """A hollow marker for the linear probe on the same features, tied to the accuracy of the prototypes."""
+    x, y = _data_place(cut)
+    axes.plot([x, x], [y, 100 * probe], color=color, linewidth=0.9, alpha=0.6, zorder=2)
+    axes.plot(x, 100 * probe, marker=marker, color=color, fillstyle="none", markersize=8, zorder=3, linestyle="none")
 
 
 def _write_names(slide: Slide, axes: Axes, result: SearchResult, cuts: Sequence[EvaluatedCut]) -> None:
     """Names beside the cuts on the front; the recommended one chooses its place first."""
     named = sorted(result.front, key=lambda cut: cut.name != result.recommended)
     font = FontProperties(size=_LABEL)
-    words = [f"{cut.backbone} {cut.at}".strip() + " *" * bool(cut.edits) for cut in named]
+    words = [_short_name(cut) for cut in named]
     sizes = [(slide.width_of(word, font) + 0.08, 1.35 * _LABEL * POINT) for word in words]
     spots = [_on_slide(axes, cut) for cut in cuts]
+    spots += [_on_slide(axes, replace(cut, accuracy=cut.probe)) for cut in cuts if cut.probe is not None]
     anchors = [_on_slide(axes, cut) for cut in named]
     inner = Rect(_LEFT + 0.03, _TOP, _LEFT + _PLOT_WIDTH, _TOP + _PLOT_HEIGHT - 0.3)
     spots += _along([_on_slide(axes, cut) for cut in result.front])
@@ -146,6 +164,11 @@ def _write_names(slide: Slide, axes: Axes, result: SearchResult, cuts: Sequence[
         text = slide.words(rect.x0 + 0.04, rect.y0 + 0.02, word, rect.x1 - rect.x0, _LABEL)
         text.set_gid("label")
         text.set_bbox({"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.8})
+
+
+def _short_name(cut: EvaluatedCut) -> str:
+    windows = "" if cut.windows is None else f", windows of {cut.windows.size} px"
+    return f"{cut.backbone} {cut.at}".strip() + windows + " *" * bool(cut.edits)
 
 
 def _mark_zone(slide: Slide, axes: Axes, result: SearchResult) -> None:
@@ -177,9 +200,9 @@ def _towards(start: Spot, end: Spot, length: float) -> Spot:
     return Spot(start.x + share * (end.x - start.x), start.y + share * (end.y - start.y))
 
 
-def _legend(slide: Slide, styles: dict[str, tuple[str, str]]) -> None:
+def _legend(slide: Slide, styles: dict[str, tuple[str, str]], bottom: float) -> None:
     names = list(styles)
-    rows = int((_LIST_BOTTOM - _TOP) / _ROW)
+    rows = int((bottom - _TOP) / _ROW)
     columns = -(-len(names) // rows) if names else 1
     shown = names if columns <= 2 else names[: 2 * rows - 1]
     width = _LIST_WIDTH / min(2, columns)

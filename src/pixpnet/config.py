@@ -91,6 +91,10 @@ class RunConfig:
         on_bad: stop at unusable images, or skip them
         crop_to_box: show only the annotated boxes (CUB and Cars)
         evaluate_on_test: open the test split at the end, once the model is fixed; without it, only validation is used
+        start: the folder of a finished run whose weights this one starts from, for members that do
+        start_model: hash of the model there, filled in when training begins; another model is then refused
+        teacher: the folder of a finished run that this one learns from, for members that do
+        teacher_model: hash of the model there, filled in when training begins; another model is then refused
         trainer: on what it runs
         settings: of the member: what it is made of and how it is trained; by default its paper's
         read_from: the file that it was read from, None where the caller made it; `train` calls own code that a file
@@ -115,6 +119,10 @@ class RunConfig:
     on_bad: Literal["stop", "skip"] = "stop"
     crop_to_box: bool = False
     evaluate_on_test: bool = True
+    start: str = field(default="", metadata=ADDED_LATER)
+    start_model: str = field(default="", compare=False, metadata=ADDED_LATER)
+    teacher: str = field(default="", metadata=ADDED_LATER)
+    teacher_model: str = field(default="", compare=False, metadata=ADDED_LATER)
     trainer: TrainerOptions = field(default_factory=TrainerOptions)
     settings: MemberSettings = field(default=None, metadata=IN_MEMORY)  # type: ignore[assignment]
     read_from: str | None = field(default=None, compare=False, repr=False, metadata=IN_MEMORY)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pixpnet.model import PixPNet
     from pixpnet.parts import Parts
     from pixpnet.training.groups import Group
+    from pixpnet.training.other_runs import OtherModels
     from pixpnet.training.stages import Stage
 
 DEFAULT = "pixpnet"
@@ -39,6 +40,7 @@ MEMBERS: Mapping[str, str] = {
     "cosineprotopnet": "pixpnet.members.cosineprotopnet",
     "sdfasa": "pixpnet.members.sdfasa",
     "stprotopnet": "pixpnet.members.stprotopnet",
+    "protopshare": "pixpnet.members.protopshare",
 }
 
 
@@ -80,6 +82,10 @@ class Member:
             say; raises ValueError where the member cannot be trained with this backbone.
         backbones: what some presets choose beside the member's own settings, by their names: backbone, cut, size and
             windows, as fields of `RunConfig`. Presets that are not listed leave them to the run.
+        starts_from: members of whose runs it starts (`--start RUN`); none where it starts from a backbone alone.
+        taught_by: members of whose runs it learns (`--teacher RUN`).
+        begin: puts what it takes from those runs into the new network, from (network, configuration, other models);
+            refuses what does not fit.
     """
 
     name: str
@@ -95,6 +101,9 @@ class Member:
     conversions: "Mapping[str, Conversion]" = field(default_factory=dict)
     ready: "Callable[[PixPNet, Any], None]" = lambda model, settings: None
     backbones: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    starts_from: tuple[str, ...] = ()
+    taught_by: tuple[str, ...] = ()
+    begin: "Callable[[PixPNet, Any, OtherModels], None] | None" = None
 
     def preset(self, name: str) -> MemberSettings:
         """A configuration by its name.

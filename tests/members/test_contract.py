@@ -25,7 +25,7 @@ from pixpnet.parts import NoReasons
 from pixpnet.training import open_run_data, resume, train
 from pixpnet.training.actions import Replace
 from pixpnet.training.watching import Nobody
-from tests.members.tiny import tiny_config
+from tests.members.tiny import run_config
 from tests.training.material import draw_pictures, replaced_and_judged
 from tests.training.sameness import same
 
@@ -59,8 +59,8 @@ def squares(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module", params=CASES, ids=lambda case: " @ ".join(filter(None, case)))
 def made(request: pytest.FixtureRequest, squares: Path, tmp_path_factory: pytest.TempPathFactory) -> Made:
     name, cuts = request.param
-    config = tiny_config(name, "laptop", squares, at=cuts)
-    path = tmp_path_factory.mktemp("runs") / "run"
+    folder = tmp_path_factory.mktemp("runs")
+    config, path = run_config(name, "laptop", squares, folder, at=cuts), folder / "run"
     assert train(config, path) is not None
     return Made(path, config)
 
@@ -205,7 +205,7 @@ def test_the_configuration_that_a_run_keeps_is_the_one_it_was_given(made: Made) 
 def test_every_preset_trains_to_a_model_that_explains_itself(
     name: str, preset: str, squares: Path, tmp_path: Path
 ) -> None:
-    config = tiny_config(name, preset, squares)
+    config = run_config(name, preset, squares, tmp_path)
     assert train(config, tmp_path / "run") is not None
     one = Made(tmp_path / "run", config)
     sample = one.data.reader(one.data.val[0])

@@ -6,6 +6,7 @@ from typing import Any
 
 from pixpnet.config import RunConfig
 from pixpnet.family import member_named
+from pixpnet.training import train
 
 # The largest values for a test, by the names that settings of all members use for the same thing.
 _AT_MOST: dict[str, int] = {
@@ -41,3 +42,14 @@ def shrunk(record: Any) -> Any:
         elif isinstance(value, int) and not isinstance(value, bool) and field.name in _AT_MOST:
             changes[field.name] = min(value, _AT_MOST[field.name])
     return replace(record, **changes)
+
+
+def run_config(member: str, preset: str, data: Path, folder: Path, **options: Any) -> RunConfig:
+    """`tiny_config`, with finished runs in a folder that it builds on, where the member needs any."""
+    built_on = member_named(member)
+    for role, kinds in (("start", built_on.starts_from), ("teacher", built_on.taught_by)):
+        if kinds:
+            out = folder / f"{role}-of-{member}"
+            assert train(tiny_config(kinds[0], preset, data, **options), out) is not None
+            options[role] = str(out)
+    return tiny_config(member, preset, data, **options)

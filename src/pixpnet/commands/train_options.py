@@ -12,7 +12,6 @@ import sys
 from argparse import SUPPRESS
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, is_dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn, get_type_hints
 
@@ -20,7 +19,9 @@ import yaml
 from jsonargparse import ArgumentParser
 from jsonargparse._actions import ActionConfigFile
 
+from pixpnet.commands.option_words import flat, value_in
 from pixpnet.commands.spelling import spell
+from pixpnet.commands.start_option import taken_over
 from pixpnet.config import RunConfig, is_user_code
 from pixpnet.earlier_names import translate
 from pixpnet.family import DEFAULT, MEMBERS, Member, UnknownMember, member_named
@@ -91,15 +92,20 @@ def prepare(words: Sequence[str]) -> Prepared:
         if option == "--config"
     ]
     member = _member_of(first, files)
+    started = _started(value_in(rest, "--start", ""))
+    taken = [
+        f"--{name}={file.values[name] or _WEIGHTS}" for file in started for name in ("data", "backbone", "weights")
+    ]
     try:
-        preset = first[below][1] if presets else "" if files else _suiting_preset(rest, member)
+        preset = first[below][1] if presets else "" if files else _suiting_preset([*taken, *rest], member)
         settings = member.preset(preset) if preset else member.config()
     except UnknownMember as error:
         _refuse(str(error), 2)
+    files = [*started, *files]
     texts = {file.name: _checked_text(file, member) for file in files}
     configs = [word for file in files for word in ("--config", file.name)]
     asks = [word for word in rest if word in ("--help", "-h")]
-    allowed = ["--trust-code"] if is_user_code(_value_in(rest, "--backbone", "")) else []
+    allowed = ["--trust-code"] if is_user_code(value_in(rest, "--backbone", "")) else []
     return Prepared(
         (*configs, *rest, *allowed, *_fitting_warm_up(rest, settings, files, quiet=bool(asks))),
         lambda parser: _add_arguments(parser, member, preset, settings, texts, configs if asks else ()),
@@ -115,9 +121,9 @@ def _suiting_preset(words: Sequence[str], member: Member) -> str:
     >>> _suiting_preset(["--weights", "imagenet", "--backbone", "vgg16", "--at", "maxpool4"], pixpnet)
     'laptop'
     """
-    random = _value_in(words, "--weights", _WEIGHTS) == _WEIGHTS
+    random = value_in(words, "--weights", _WEIGHTS) == _WEIGHTS
     named = any(word.partition("=")[0] in ("--backbone", "--at") for word in words)
-    photos = not named and not (random and _value_in(words, "--data", _DATA) == _DATA)
+    photos = not named and not (random and value_in(words, "--data", _DATA) == _DATA)
     suiting = (_PHOTOS if photos else _RANDOM if random else _LEARNT), (_RANDOM if random else _LEARNT)
     return next((preset for preset in suiting if preset in member.presets), next(iter(member.presets)))
 
@@ -179,12 +185,12 @@ def _add_arguments(
     parser.add_class_arguments(RunConfig, skip={"member", "settings", "read_from"})
     parser.add_class_arguments(member.config)
     parser.set_defaults(dict(member.backbones.get(preset, {})))
-    parser.set_defaults(_flat(to_plain(settings)))
+    parser.set_defaults(flat(to_plain(settings)))
     spell(parser)
     if shown:
         names = [field.name for field in (*plain_fields(RunConfig), *plain_fields(member.config))]
         values = parser.parse_args(list(shown)).as_dict()
-        parser.set_defaults(_flat({name: values[name] for name in names}))
+        parser.set_defaults(flat({name: values[name] for name in names}))
 
 
 class _ConfigFile(ActionConfigFile):
@@ -221,21 +227,11 @@ def _split(words: Sequence[str]) -> tuple[list[tuple[str, str]], list[str]]:
     return first, rest
 
 
-def _value_in(words: Sequence[str], option: str, default: str) -> str:
-    """The last value of an option in either spelling."""
-    last = default
-    for word, following in pairwise([*words, ""]):
-        name, equals, value = word.partition("=")
-        if name == option:
-            last = value if equals else following
-    return last
-
-
 def _fitting_warm_up(
     words: Sequence[str], settings: MemberSettings, files: "Sequence[_File]", quiet: bool
 ) -> tuple[str, ...]:
     """A warm-up that fits into fewer epochs than it was made for, in the same proportion, where none is named."""
-    asked = _value_in(words, "--epochs", "")
+    asked = value_in(words, "--epochs", "")
     if not asked.isdecimal() or any(word.partition("=")[0] == "--warm-up-epochs" for word in words):
         return ()
     optim = settings.optimization
@@ -329,6 +325,16 @@ def _read_file(name: str, gives_way: bool) -> _File:
         _refuse(f"{name}: {error}" if name not in str(error) else str(error), 1)
 
 
+def _started(run: str) -> "list[_File]":
+    """The run that another one starts from, as a file that comes before all others."""
+    if not run:
+        return []
+    try:
+        return [_File(str(Path(run) / "config.yaml"), "", taken_over(Path(run).expanduser()), gives_way=True)]
+    except ValueError as error:
+        _refuse(str(error), 1)
+
+
 def _member_of(first: Sequence[tuple[str, str]], files: Sequence[_File]) -> Member:
     """The member that the command names, or else the last file; without any, the default."""
     named = list(dict.fromkeys(value for option, value in first if option == "--member"))
@@ -404,15 +410,3 @@ def _is_number_as_text(value: object) -> bool:
         return isinstance(value, str) and float(value) == float(value)
     except ValueError:
         return False
-
-
-def _flat(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
-    """Nested options under the names that they have on the command line.
-
-    >>> _flat({"optimization": {"epochs": 3}, "frame": None})
-    {'optimization.epochs': 3, 'frame': None}
-    """
-    flat: dict[str, Any] = {}
-    for name, value in values.items():
-        flat |= _flat(value, f"{before}{name}.") if isinstance(value, Mapping) else {f"{before}{name}": value}
-    return flat

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pixpnet.training.features import AnyBatch
     from pixpnet.training.groups import Group
     from pixpnet.training.learner import Learner
-    from pixpnet.training.stages import Rate, Stage
+    from pixpnet.training.stages import Stage
 
 _DEEPEST = 12
 # Adam's, as published.
@@ -323,13 +323,13 @@ def stages(config: ProtoTreeConfig) -> "tuple[Stage, ...]":
     """Warm-up and joint epochs in which leaves learn beside everything else; pruning and replacement at the end."""
     from pixpnet.parts.losses import LossTerm
     from pixpnet.parts.tree import negative_log_likelihood
-    from pixpnet.training.stages import schedule_of
+    from pixpnet.training.stages import late_steps, schedule_of
     from pixpnet.training.usual import usual_stages
 
     optim = config.optimization
     terms = [LossTerm("negative_log_likelihood", 1.0, negative_log_likelihood)]
     usual = usual_stages(optim, config.replacement.as_replacement(), terms, step=tree_step)
-    rate = _late_steps(config) if optim.lr_schedule == "steps" else schedule_of(optim)
+    rate = late_steps(optim, config.first_step) if optim.lr_schedule == "steps" else schedule_of(optim)
 
     def with_leaves(stage: "Stage") -> "Stage":
         learns = stage.learns | {_LAST_BLOCK}
@@ -348,18 +348,6 @@ def stages(config: ProtoTreeConfig) -> "tuple[Stage, ...]":
         )
 
     return tuple(map(with_leaves, usual))
-
-
-def _late_steps(config: ProtoTreeConfig) -> "Rate":
-    """Rates that fall late: first after so many epochs, then again and again."""
-    optim = config.optimization
-
-    def factor(time: float) -> float:
-        steps = 1 + int((time - config.first_step) // optim.lr_step_epochs) if time >= config.first_step else 0
-        share: float = optim.lr_step_factor**steps
-        return share
-
-    return factor
 
 
 def groups(model: "PixPNet", config: ProtoTreeConfig, extras: "Mapping[str, nn.Module]") -> "Mapping[str, Group]":

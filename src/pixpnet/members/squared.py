@@ -15,14 +15,18 @@ from pixpnet.members.classwise import (
     classwise_parts,
     refuse_without_head_epochs,
 )
-from pixpnet.records import refuse_above
+from pixpnet.records import ADDED_LATER, refuse_above
 from pixpnet.settings import Frame, Optimization, Replacement, not_negative, positive
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from pixpnet.parts import Decision, Measure, Ownership, Parts, Similarity
     from pixpnet.parts.losses import LossTerm
     from pixpnet.training.stages import Stage
 
+# For each grid, for each of its prototypes, the classes that it speaks for.
+Owners = tuple[tuple[tuple[int, ...], ...], ...]
 # Of ProtoPNet; of its relatives no other numbers are known.
 PUBLISHED_OPTIMIZATION = Optimization(epochs=50, batch_size=80, lr_schedule="steps")
 # Where no head learns, nothing follows a replacement.
@@ -110,6 +114,18 @@ class LearningHeadArchitecture(WindowArchitecture):
 
 
 @dataclass(frozen=True)
+class OwnedArchitecture(LearningHeadArchitecture):
+    """What stands behind the backbone, where some prototypes may be pruned or merged after training.
+
+    Attributes:
+        owners: where prototypes were pruned or merged, the classes that each one left speaks for, grid by grid; not
+            to be set
+    """
+
+    owners: Owners | None = field(default=None, metadata=ADDED_LATER)
+
+
+@dataclass(frozen=True)
 class ClusterLosses:
     """What is added to the cross-entropy.
 
@@ -192,6 +208,7 @@ def squared_parts(
     channels: tuple[int, ...],
     num_classes: int,
     decision: "Callable[[Ownership], Decision]",
+    owners: Owners | None = None,
 ) -> "Parts":
     """The regular add-on, squared distances, the original similarity, and a decision.
 
@@ -200,12 +217,12 @@ def squared_parts(
         channels: of the backbone, for each grid.
         num_classes: how many classes there are.
         decision: makes it, from the ownership.
+        owners: the classes that each prototype speaks for, where they are not shared out equally.
     """
     from pixpnet import parts as made
 
-    return regular_parts(
-        architecture, channels, num_classes, made.SquaredL2(), made.Original(architecture.epsilon), decision
-    )
+    measure, similarity = made.SquaredL2(), made.Original(architecture.epsilon)
+    return regular_parts(architecture, channels, num_classes, measure, similarity, decision, owners)
 
 
 def regular_parts(
@@ -215,6 +232,7 @@ def regular_parts(
     measure: "Measure",
     similarity: "Similarity",
     decision: "Callable[[Ownership], Decision]",
+    owners: Owners | None = None,
 ) -> "Parts":
     """The regular add-on, and prototypes between 0 and 1, of which the nearest patch counts.
 
@@ -225,25 +243,30 @@ def regular_parts(
         measure: of patches and prototypes.
         similarity: from the measure.
         decision: makes it, from the ownership.
+        owners: the classes that each prototype speaks for, where they are not shared out equally.
+
+    Raises:
+        ValueError: if there are owners of prototypes of other grids.
     """
     import torch
 
     from pixpnet import parts as made
 
-    def comparison(own: int) -> made.Comparison:
-        prototypes = torch.rand(own * num_classes, architecture.dim, *architecture.kernel)
+    def comparison(count: int) -> made.Comparison:
+        prototypes = torch.rand(count, architecture.dim, *architecture.kernel)
         return made.Comparison(prototypes, measure, similarity, made.Nearest())
 
-    return classwise_parts(
-        channels,
-        architecture.prototypes_per_class,
-        num_classes,
-        lambda count: made.build_add_on(
-            count, architecture.dim, "kaiming", architecture.cells, architecture.channel_dropout
-        ),
-        comparison,
-        decision,
-    )
+    def add_on(count: int) -> "nn.Module":
+        return made.build_add_on(count, architecture.dim, "kaiming", architecture.cells, architecture.channel_dropout)
+
+    if owners is None:
+        own = architecture.prototypes_per_class
+        return classwise_parts(channels, own, num_classes, add_on, lambda own: comparison(own * num_classes), decision)
+    if len(owners) != len(channels):
+        raise ValueError(f"owners of the prototypes of {len(owners)} grids, and there are {len(channels)}")
+    ownership = made.ClassSets([classes for grid in owners for classes in grid], num_classes)
+    comparisons = tuple(comparison(len(grid)) for grid in owners)
+    return made.Parts(tuple(map(add_on, channels)), comparisons, ownership, decision(ownership))
 
 
 def learning_head(own_weight: float, other_weight: float) -> "Callable[[Ownership], Decision]":
@@ -283,6 +306,22 @@ def learning_head_parts(architecture: LearningHeadArchitecture, channels: tuple[
     """Those of `squared_parts` with a linear head that learns."""
     head = learning_head(architecture.own_weight, architecture.other_weight)
     return squared_parts(architecture, channels, num_classes, head)
+
+
+def owned_parts(architecture: OwnedArchitecture, channels: tuple[int, ...], num_classes: int) -> "Parts":
+    """Those of `learning_head_parts`, also where prototypes were pruned or merged."""
+    head = learning_head(architecture.own_weight, architecture.other_weight)
+    return squared_parts(architecture, channels, num_classes, head, architecture.owners)
+
+
+def refuse_given_owners(architecture: OwnedArchitecture) -> None:
+    """Refuses settings that say what only pruning and merging can.
+
+    Raises:
+        ValueError: if there are owners.
+    """
+    if architecture.owners is not None:
+        raise ValueError("owners are what pruning or merging leaves: leave --architecture.owners as it is")
 
 
 def learning_head_stages(config: LearningHeadConfig) -> "tuple[Stage, ...]":

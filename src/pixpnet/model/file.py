@@ -167,7 +167,7 @@ def class_names_in(path: Path) -> tuple[str, ...]:
 
 
 def _card_in(path: Path) -> Card:
-    file = path / MODEL_FILE
+    file = path / MODEL_FILE if path.is_dir() else path
     try:
         with safe_open(file, framework="pt") as opened:
             return read_card(opened.metadata() or {}, file)

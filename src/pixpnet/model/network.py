@@ -131,7 +131,8 @@ class PixPNet(nn.Module):
     def rebuild(self, architecture: Any) -> None:
         """Gets other prototypes and another decision, with first weights; backbone and add-ons stay as they are.
 
-        For whatever changes how many prototypes there are, such as pruning. An optimizer does not know the new ones.
+        For whatever changes how many prototypes there are, such as pruning. An optimizer does not know the new ones:
+        the training loop makes another one after actions that call this (`training.fitting`).
 
         Args:
             architecture: of the same member, with the same embeddings.

@@ -15,7 +15,7 @@ from pixpnet.parts.decisions import (
 from pixpnet.parts.losses import LossParts, LossTerm, Step, loss_of
 from pixpnet.parts.matches import Matches
 from pixpnet.parts.measures import L2, Cosine, Measure, Projection, SquaredL2
-from pixpnet.parts.ownership import OneClassEach, Ownership
+from pixpnet.parts.ownership import ClassSets, OneClassEach, Ownership
 from pixpnet.parts.pooling import Distinct, Focal, Nearest, Pooled, Pooling
 from pixpnet.parts.reasons import ExplanationSize, NoBounds, NoReasons, Path, Reasons, Route, Sum
 from pixpnet.parts.similarities import Negated, Original, RectifiedCosine, Reformulated, Similarity
@@ -29,6 +29,7 @@ __all__ = [
     "L2",
     "AddedHeads",
     "BinaryTree",
+    "ClassSets",
     "ClassSum",
     "Comparison",
     "Cosine",

@@ -248,9 +248,9 @@ class Linear(LinearDecision):
         return self.weight[~self.own]
 
     def size(self) -> ExplanationSize:
-        """A score and a weight for each own prototype, 2 P / C; the others count against the class, 2 P."""
+        """A score and a weight for each own prototype, 2 P / C (their mean); the others count against it, 2 P."""
         classes, prototypes = self.weight.shape
-        return ExplanationSize(2 * (prototypes // classes), 2 * (prototypes // classes) * classes)
+        return ExplanationSize(2 * (int(self.own.sum()) // classes), 2 * prototypes)
 
 
 class OwnClass(LinearDecision):

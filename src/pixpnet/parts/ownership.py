@@ -1,9 +1,12 @@
 """Ownership: which classes a prototype speaks for, and which training images may give it its patch."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Int64
+from scipy.sparse.csgraph import connected_components  # type: ignore[import-untyped]
 from torch import Tensor, nn
 
 NOBODY = -1
@@ -34,7 +37,7 @@ class Ownership(nn.Module, ABC):
         """Images of which class may give a prototype its patch; each prototype has at least one."""
 
     @abstractmethod
-    def rivals(self) -> tuple[Int64[Tensor, " some"], ...]:
+    def rivals(self) -> tuple[Int64[Tensor, " _some"], ...]:
         """Groups of prototypes that may not share a patch, where replacement has such a rule."""
 
     def expected(self) -> Bool[Tensor, "classes protos"]:
@@ -74,9 +77,45 @@ class OneClassEach(Ownership):
         """Images of its own class."""
         return self.mask()
 
-    def rivals(self) -> tuple[Int64[Tensor, " some"], ...]:
+    def rivals(self) -> tuple[Int64[Tensor, " _some"], ...]:
         """Those of one class."""
         return tuple((self.labels == label).nonzero().flatten() for label in range(self.num_classes))
+
+
+class ClassSets(Ownership):
+    """A prototype may speak for several classes: one that others were merged into speaks for all of theirs.
+
+    >>> sets = ClassSets([(0,), (1, 2)], 3)
+    >>> sets.mask().tolist(), sets.labels.tolist()
+    ([[True, False], [False, True], [False, True]], [0, 1])
+    """
+
+    sets: Tensor
+
+    def __init__(self, owners: Sequence[Sequence[int]], num_classes: int) -> None:
+        super().__init__()
+        for classes in owners:
+            if not classes or min(classes) < 0 or max(classes) >= num_classes:
+                raise ValueError(f"a prototype speaks for some of {num_classes} classes, got {list(classes)[:10]}")
+        pairs = [(label, proto) for proto, classes in enumerate(owners) for label in classes]
+        sets = torch.zeros(num_classes, len(owners), dtype=torch.bool)
+        sets[[label for label, _ in pairs], [proto for _, proto in pairs]] = True
+        self.register_buffer("sets", sets, persistent=False)
+        self.register_buffer("labels", torch.tensor([min(classes) for classes in owners]), persistent=False)
+
+    def mask(self) -> Bool[Tensor, "classes protos"]:
+        """See `Ownership`."""
+        return self.sets
+
+    def sources(self) -> Bool[Tensor, "classes protos"]:
+        """Images of every class that it speaks for."""
+        return self.sets
+
+    def rivals(self) -> tuple[Int64[Tensor, " _some"], ...]:
+        """Those that share a class, with those that share one with these, and so on: groups must not overlap."""
+        shared = self.sets.cpu().numpy().astype(np.int64)
+        count, numbers = connected_components(shared.T @ shared, directed=False)
+        return tuple((torch.from_numpy(numbers) == group).nonzero().flatten() for group in range(count))
 
 
 def membership(labels: Int64[Tensor, " protos"], num_classes: int) -> Bool[Tensor, "classes protos"]:

@@ -135,7 +135,7 @@ class SlotOwnership(Ownership):
         mask = self.mask()
         return mask | ~mask.any(dim=0)
 
-    def rivals(self) -> tuple[Int64[Tensor, " some"], ...]:
+    def rivals(self) -> tuple[Int64[Tensor, " _some"], ...]:
         """The whole pool: its prototypes may meet in any class."""
         slots = self._decision[0].slots
         return (torch.arange(slots.shape[1], device=slots.device),)

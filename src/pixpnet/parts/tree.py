@@ -367,7 +367,7 @@ class TreeOwnership(Ownership):
         """Images of the classes that the leaves behind *found* answer with."""
         return self._answered(self._decision[0]._found)
 
-    def rivals(self) -> tuple[Int64[Tensor, " some"], ...]:
+    def rivals(self) -> tuple[Int64[Tensor, " _some"], ...]:
         """All prototypes are one group."""
         return (torch.arange(len(self._decision[0].branches), device=self._decision[0].branches.device),)
 

@@ -57,7 +57,7 @@ def convert(source: Path, name: str, out: Path, test: bool = False, trust_code: 
     out.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as temporary:
         new = Run.create(Path(temporary) / out.name, config, data.listed)
-        new.keep(model, read_state(run.learnt))
+        new.keep(model, read_state(run.learnt), run.learnt_architecture())
         new.write("log.csv", (source / "log.csv").read_text(encoding="utf-8"))
         about = _About(name, source.resolve().name, run.fingerprint())
         new.write(CONVERSION_FILE, json.dumps(to_plain(about), indent=1))

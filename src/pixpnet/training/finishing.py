@@ -85,7 +85,7 @@ def finish(fitting: Fitting, config: RunConfig, data: DataSet, device: torch.dev
 def before_replacement(run: Run, model: PixPNet) -> PixPNet:
     """A run's model as it was before its prototypes were replaced (and its tree was pruned)."""
     before = copy.deepcopy(model)
-    architecture = run.config.settings.architecture
+    architecture = run.learnt_architecture()
     if model.architecture != architecture:
         before.rebuild(architecture)
     before.load_state_dict(read_state(run.learnt), strict=False)

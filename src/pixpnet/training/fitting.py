@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import isfinite
 from typing import Any
@@ -25,14 +24,19 @@ from pixpnet.model.backbone import WatchedMaps
 from pixpnet.parts.losses import LossParts, Step, loss_of
 from pixpnet.records import from_plain, to_plain
 from pixpnet.settings import MemberSettings, Replacement
+from pixpnet.training.distances import TrainingDistances, training_distances
 from pixpnet.training.evaluation import Evaluation, evaluate
 from pixpnet.training.features import AnyBatch, ViewOf
+from pixpnet.training.groups import Group
 from pixpnet.training.log import REPLACED_DISTANCE, LogLine, log_line
 from pixpnet.training.material import Material
+from pixpnet.training.optimizers import adam, follow_changes
 from pixpnet.training.replacement import replace_prototypes
 from pixpnet.training.run import Run, RunError
+from pixpnet.training.running_means import RunningMeans
 from pixpnet.training.selection import is_best, learnt_state
 from pixpnet.training.stages import Epoch, epochs_of, term_names
+from pixpnet.training.teaching import Taught, teach
 from pixpnet.training.watching import Watcher
 from pixpnet.training.workload import workload
 
@@ -56,30 +60,32 @@ class Fitting(pl.LightningModule):
         run: Run,
         seed: int,
         watcher: Watcher,
+        teacher: PixPNet | None = None,
     ) -> None:
         super().__init__()
         self.model = model
-        self.member = member
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.extras = nn.ModuleDict(member.extras(model, settings))
-        self.groups = member.groups(model, settings, dict(self.extras.items()))
+        self.member, self.settings = member, settings
+        self._regroup()
         stages = member.stages(settings)
         self.plan = epochs_of(stages)
         if not any(epoch.selectable for epoch in self.plan):
             raise ValueError(
                 f"no epoch of {member.name} ends with a model that may be kept: mark a stage as selectable"
             )
-        self.material = material
-        self.run = run
-        self.seed = seed
-        self.watcher = watcher
+        self.material, self.run = material, run
+        self.seed, self.watcher = seed, watcher
+        # In a tuple, so that it is no part of what learns and of checkpoints: the run keeps its file.
+        self._teacher = (teacher,)
         self.lines: list[LogLine] = []
         self.learnt: dict[str, Tensor] = {}
+        self.learnt_architecture = model.architecture
         self.taken_from: tuple[str, ...] = ()
         self.step_number = 0
         self._means = {name: MeanMetric() for name in ("loss", "train_accuracy", *term_names(stages))}
-        self._seen = _SoFar()
+        self._seen = RunningMeans()
         self._started = 0.0
 
     # Batches ------------------------------------------------------------------------------------------------
@@ -111,19 +117,7 @@ class Fitting(pl.LightningModule):
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         """Adam with a group for each part that has a learning rate of its own."""
-        groups = [
-            {
-                "name": name,
-                "params": list(group.parameters),
-                "lr": group.rate,
-                "full_rate": group.rate,
-                "weight_decay": group.weight_decay,
-                "eps": group.epsilon,
-            }
-            for name, group in self.groups.items()
-            if group.parameters
-        ]
-        return torch.optim.Adam(groups)
+        return adam(self.groups)
 
     @property
     def epoch(self) -> Epoch:
@@ -162,6 +156,13 @@ class Fitting(pl.LightningModule):
             backbone.maps_and_watched(images) if self.material.features is None else backbone.tail_and_watched(images)
         )
 
+    def taught(self, images: Tensor) -> Taught:
+        """See `Learner`."""
+        (teacher,) = self._teacher
+        if teacher is None:
+            raise ValueError("this run has no teacher: name one, --teacher RUN")
+        return teach(teacher.to(self.device), images, behind_stem=self.material.features is not None)
+
     def on_train_start(self) -> None:
         """Says how much there is to do."""
         if self.trainer.is_global_zero:
@@ -174,7 +175,7 @@ class Fitting(pl.LightningModule):
     def on_train_epoch_start(self) -> None:
         """Puts every part into the mode of the stage, and randomness where it would be after any interruption."""
         self._started = time.monotonic()
-        self._seen = _SoFar()
+        self._seen = RunningMeans()
         for mean in self._means.values():
             mean.to(self.device).reset()
         stage = self.epoch.stage
@@ -265,9 +266,10 @@ class Fitting(pl.LightningModule):
         figures: dict[str, float] = {}
         changes = bool(stage.at_end) and epoch.is_last
         if changes:
-            self.learnt = learnt_state(self.model)
+            self.learnt, self.learnt_architecture = learnt_state(self.model), self.model.architecture
             for action in stage.at_end:
                 figures.update(action(self))
+            follow_changes(self.trainer.strategy, self, self._regroup())
             after = before and self._validate("validation after replacement")
         best = epoch.selectable and after is not None and is_best(after, self.lines)
         patches = after if changes or epoch.selectable else None
@@ -293,7 +295,7 @@ class Fitting(pl.LightningModule):
         if not self.trainer.is_global_zero:
             return
         if best:
-            self.run.keep(self.model, self.learnt)
+            self.run.keep(self.model, self.learnt, self.learnt_architecture)
         self.run.write_log(self.lines)
         for logger in self.trainer.loggers:
             logger.log_metrics(numbers, step=line.epoch)
@@ -313,6 +315,16 @@ class Fitting(pl.LightningModule):
         )
         self.taken_from = tuple(origin.image for origin in origins)
         return {REPLACED_DISTANCE: sum(origin.distance for origin in origins) / len(origins)}
+
+    def training_distances(self) -> TrainingDistances:
+        """See `Learner`."""
+        entries, telling = self.material.data.train, partial(self._busy, "distances of training images")
+        batches, embed = self._plain_batches(entries), self._answering.embed
+        return training_distances(self.model, batches, entries, self.device, telling, embed)
+
+    def _regroup(self) -> Mapping[str, Group]:
+        self.groups = self.member.groups(self.model, self.settings, self.helpers)
+        return self.groups
 
     def _validate(self, task: str) -> Evaluation:
         return evaluate(
@@ -347,6 +359,7 @@ class Fitting(pl.LightningModule):
             "origins": to_plain(self.model.origins),
             "architecture": to_plain(self.model.architecture),
             "learnt": self.learnt,
+            "learnt_architecture": to_plain(self.learnt_architecture),
             "taken_from": list(self.taken_from),
             "data": self.material.fingerprint(),
             "config": self._config_digest(),
@@ -366,10 +379,13 @@ class Fitting(pl.LightningModule):
                 f"{self.run.checkpoint} does not belong to this run: put the run's own file back, or delete it to "
                 "begin the run anew"
             )
-        # What was pruned at the end of a stage is smaller than what the run began with.
-        now = to_plain(self.model.architecture)
+        # What was pruned or merged at the end of a stage is smaller than what the run began with.
+        kind, now = type(self.model.architecture), to_plain(self.model.architecture)
         if (plain := translate(state.get("architecture", now), "architecture").values) != now:
-            self.model.rebuild(from_plain(type(self.model.architecture), plain, "architecture"))
+            self.model.rebuild(from_plain(kind, plain, "architecture"))
+            self._regroup()
+        if "learnt_architecture" in state:
+            self.learnt_architecture = from_plain(kind, state["learnt_architecture"], "architecture")
         self.lines = [log_line(line) for line in state["lines"]]
         _rename_former_extras(checkpoint["state_dict"])
         self.learnt = state["learnt"]
@@ -382,17 +398,3 @@ def _rename_former_extras(state: dict[str, Any]) -> None:
     """Checkpoints of earlier versions called the classifier of the pretraining otherwise."""
     for name in [name for name in state if name.startswith("pooled.")]:
         state[f"extras.{name}"] = state.pop(name)
-
-
-@dataclass
-class _SoFar:
-    """Means over the epoch up to now, in this process."""
-
-    images: int = 0
-    loss: float = 0.0
-    accuracy: float = 0.0
-
-    def add(self, loss: float, accuracy: float, images: int) -> None:
-        self.images += images
-        self.loss += (loss - self.loss) * images / self.images
-        self.accuracy += (accuracy - self.accuracy) * images / self.images

@@ -9,7 +9,9 @@ from torch import Tensor, nn
 from pixpnet.model import PixPNet
 from pixpnet.model.backbone import WatchedMaps
 from pixpnet.settings import Replacement
+from pixpnet.training.distances import TrainingDistances
 from pixpnet.training.stages import Epoch
+from pixpnet.training.teaching import Taught
 
 
 @runtime_checkable
@@ -54,6 +56,16 @@ class Learner(Protocol):
 
     def maps_and_watched(self, images: Tensor) -> WatchedMaps:
         """The same, and the map of the layer that is watched (`Backbone.watch`)."""
+
+    def taught(self, images: Tensor) -> Taught:
+        """What the teacher of the run makes of a batch of images, or of features that are kept instead.
+
+        Raises:
+            ValueError: if the run has no teacher.
+        """
+
+    def training_distances(self) -> TrainingDistances:
+        """How near each training image, as it is, comes to each prototype."""
 
     def replace_prototypes(self, settings: Replacement) -> Mapping[str, float]:
         """Prototypes become training patches; says how far they moved."""

@@ -24,7 +24,9 @@ from pixpnet.training.features import Features
 from pixpnet.training.fitting import Fitting
 from pixpnet.training.location import located_weights
 from pixpnet.training.material import Material
+from pixpnet.training.other_runs import open_others
 from pixpnet.training.run import Run, RunError
+from pixpnet.training.teaching import refuse_other_stem
 from pixpnet.training.watching import Watcher
 
 _CACHE_BYTES = 2**31
@@ -50,7 +52,8 @@ def prepare(config: RunConfig, data: DataSet, run: Run, watcher: Watcher) -> Fit
             "raise --validation-fraction"
         )
     _refuse_more_than_memory(config, data, preprocessing.size)
-    backbone = _backbone(config, preprocessing.size, run)
+    others = open_others(config, run, data.class_names, preprocessing)
+    backbone = _backbone(config, preprocessing.size, run) if others.start is None else others.start.backbone
     freeze(backbone, config, preprocessing.size)
     model = build_model(
         backbone,
@@ -63,6 +66,8 @@ def prepare(config: RunConfig, data: DataSet, run: Run, watcher: Watcher) -> Fit
     )
     member = member_named(config.member)
     member.ready(model, config.settings)
+    if member.begin is not None:
+        member.begin(model, config.settings, others)
     with evaluating(model):
         model(torch.zeros(1, 3, preprocessing.size, preprocessing.size))  # says now if prototypes do not fit
     model.check_grids()
@@ -73,7 +78,10 @@ def prepare(config: RunConfig, data: DataSet, run: Run, watcher: Watcher) -> Fit
     if optim.frozen:
         features = Features(backbone, preprocessing, augmentation, reader, repr(data.reader))
     material = Material(replace(data, reader=reader), preprocessing, augmentation, loading, features)
-    return Fitting(model, member, config.settings, material, run, config.seed, watcher)
+    if others.teacher is not None and features is not None:
+        freeze(others.teacher.backbone, config, preprocessing.size)
+        refuse_other_stem(others.teacher.backbone, backbone)
+    return Fitting(model, member, config.settings, material, run, config.seed, watcher, others.teacher)
 
 
 def _backbone(config: RunConfig, size: int, run: Run) -> Backbone:

@@ -99,7 +99,7 @@ class _Group:
 def unique_rules(
     model: PixPNet,
     sources: Bool[Tensor, "classes protos"],
-    rivals: Sequence[Int64[Tensor, " some"]],
+    rivals: Sequence[Int64[Tensor, " _some"]],
     cells: int,
     entries: Sequence[Entry],
     unique: Unique,
@@ -138,7 +138,7 @@ def unique_rules(
 
 
 def choose(
-    patches: "_Patches", rivals: Sequence[Int64[Tensor, " some"]], rules: Sequence[Unique], settings: Replacement
+    patches: "_Patches", rivals: Sequence[Int64[Tensor, " _some"]], rules: Sequence[Unique], settings: Replacement
 ) -> Int64[Tensor, " protos"]:
     """Which of its candidates, the nearest first, each prototype takes.
 

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
@@ -43,6 +44,8 @@ from pixpnet.training.location import keep_location
 from pixpnet.training.log import LogLine, log_text
 
 IMAGES_FILE = "images.csv"
+# In the header of the file of what was learnt before replacement.
+_ARCHITECTURE = "architecture"
 
 
 class RunError(ValueError):
@@ -279,18 +282,34 @@ class Run:
         """Prototypes, and weights of the head, of the kept model as they were before replacement."""
         return self.path / "checkpoints" / "before_replacement.safetensors"
 
-    def keep(self, model: PixPNet, learnt: dict[str, Tensor]) -> None:
+    def keep(self, model: PixPNet, learnt: dict[str, Tensor], architecture: Any) -> None:
         """Makes this the run's model.
 
         Args:
             model: after replacement.
             learnt: what was in the places of its prototypes (and head) before.
+            architecture: of the network then, which had more prototypes where some were pruned or merged.
         """
         with self.manifest.replacing(str(self.learnt.relative_to(self.path))) as temporary:
-            temporary.write_bytes(save({name: tensor.contiguous() for name, tensor in learnt.items()}))
+            tensors = {name: tensor.contiguous() for name, tensor in learnt.items()}
+            temporary.write_bytes(save(tensors, {_ARCHITECTURE: json.dumps(to_plain(architecture))}))
         with self.manifest.replacing(MODEL_FILE) as temporary:
             model.save(temporary)
         self.write(PROTOTYPES_FILE, prototypes_listing(model))
+
+    def learnt_architecture(self) -> Any:
+        """Of the network before replacement; runs of earlier versions do not say, and it was the configuration's.
+
+        Raises:
+            RunError: if the file is damaged.
+        """
+        configured = self.config.settings.architecture
+        try:
+            with safe_open(self.learnt, framework="pt") as opened:
+                text = (opened.metadata() or {}).get(_ARCHITECTURE)
+            return configured if text is None else from_plain(type(configured), json.loads(text), "architecture")
+        except (SafetensorError, OSError, ValueError, RecursionError) as error:
+            raise RunError(f"{self.learnt} is damaged: {error}: put a copy back, or train anew") from error
 
     def write_log(self, lines: Sequence[LogLine]) -> None:
         """Writes the whole log."""

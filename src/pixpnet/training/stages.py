@@ -129,6 +129,22 @@ def schedule_of(optim: Optimization) -> Rate:
     return {"constant": constant, "steps": _steps(optim), "warm_cosine": _warm_cosine(optim)}[optim.lr_schedule]
 
 
+def late_steps(optim: Optimization, first: int) -> Rate:
+    """Rates that fall late: first after so many epochs, then every `lr_step_epochs`.
+
+    >>> rate = late_steps(Optimization(lr_step_epochs=4), first=19)
+    >>> rate(18.9), rate(19.0), round(rate(23.0), 6)
+    (1.0, 0.1, 0.01)
+    """
+
+    def factor(time: float) -> float:
+        steps = 1 + int((time - first) // optim.lr_step_epochs) if time >= first else 0
+        share: float = optim.lr_step_factor**steps
+        return share
+
+    return factor
+
+
 def _steps(optim: Optimization) -> Rate:
     def factor(time: float) -> float:
         steps: float = optim.lr_step_factor ** int(max(0.0, time - optim.warm_up_epochs) // optim.lr_step_epochs)

@@ -10,6 +10,7 @@ from pixpnet.data.scan import Progress
 from pixpnet.training.finishing import Metrics, finish
 from pixpnet.training.fitting import Fitting
 from pixpnet.training.given import NOTHING, Given, naming, refuse_other_objects
+from pixpnet.training.other_runs import keep_copies, with_hashes
 from pixpnet.training.preparing import prepare, verify_fields_of
 from pixpnet.training.run import Run, RunError
 from pixpnet.training.run_data import open_data_to_resume, open_run_data
@@ -60,11 +61,12 @@ def train_on(
 ) -> Metrics | None:
     """Like `train`, on a data set that is open already: one that was put together otherwise, or split into folds."""
     fitting = prepare(config, data, Run(out, given.backbone, given.dataset), watcher or Nobody())
+    config = with_hashes(config, fitting.run)
     if leads():
         verify_fields_of(fitting, config)
     trainer = make_trainer(config.trainer, out, fitting, given.callbacks, given.loggers)
     if leads():
-        Run.create(out, config, data.listed, given.backbone)
+        keep_copies(config, Run.create(out, config, data.listed, given.backbone))
     return _carry_out(fitting, trainer, config, data)
 
 

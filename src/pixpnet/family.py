@@ -41,6 +41,7 @@ MEMBERS: Mapping[str, str] = {
     "sdfasa": "pixpnet.members.sdfasa",
     "stprotopnet": "pixpnet.members.stprotopnet",
     "protopshare": "pixpnet.members.protopshare",
+    "proto2proto": "pixpnet.members.proto2proto",
 }
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from jsonargparse import ArgumentParser, Namespace
 
     from pixpnet.data import DataSet
+    from pixpnet.metrics import TransferScores
     from pixpnet.model import PixPNet
     from pixpnet.training import Evaluation
 
@@ -32,6 +33,16 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--data", type=str, default=None, help="another data set with the same classes")
     parser.add_argument(
         "--split", type=Literal["test", "val", "all"], default="test", help="which images; all is for other data sets"
+    )
+    parser.add_argument(
+        "--teacher",
+        type=Path,
+        default=None,
+        metavar="RUN",
+        help="also say how much of this run's matches the model has taken over (Proto2Proto): AAP, AJS and PMS",
+    )
+    parser.add_argument(
+        "--teacher-threshold", type=float, default=100.0, help="largest distance of a cell that counts as matched"
     )
     parser.add_argument("--batch-size", type=int, default=64, help="images at a time")
     parser.add_argument("--num-workers", type=int, default=0, help="processes that load images")
@@ -72,12 +83,36 @@ def run(args: Namespace) -> int:
     batches = plain_loader(data, entries, model.preprocessing, Loading(args.batch_size, args.num_workers))
     with progress_bar(console, args.split) as progress:
         evaluation = evaluate(model.to(device), model.num_classes, batches, device, progress, decision=model.head)
+    scores = None
+    if args.teacher is not None:
+        from pixpnet.metrics import transfer_scores
+
+        teacher = Run(args.teacher).model(args.trust_code).to(device)
+        with progress_bar(console, "matches of the teacher") as progress:
+            scores = transfer_scores(model, teacher, batches, args.teacher_threshold, device, progress)
     if args.json:
         record = {"run": str(args.run), "data": data.name, "split": args.split, **to_plain(evaluation)}
+        if scores is not None:
+            record["transfer"] = to_plain(scores)
         sys.stdout.write(json.dumps(record, indent=1) + "\n")
     else:
         sys.stdout.write(_report(evaluation, model, data, args.split))
+        if scores is not None:
+            sys.stdout.write(_transferred(scores))
     return 0
+
+
+def _transferred(scores: TransferScores) -> str:
+    """What a student has of its teacher, in lines."""
+    lines = [
+        "",
+        f"beside its teacher, with cells matched at a distance of at most {scores.threshold:g}:",
+        f"  matched cells of an image (AAP)           {scores.student_cells.mean:.1f}, the teacher "
+        f"{scores.teacher_cells.mean:.1f}",
+        f"  share of them that both match (AJS)       {scores.overlap.mean:.1%}",
+        f"  prototypes that pick the same cells (PMS) {scores.matching:.1%}",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _report(evaluation: Evaluation, model: PixPNet, data: DataSet, split: str) -> str:

@@ -21,6 +21,7 @@ from pixpnet.parts import ExplanationSize
 if TYPE_CHECKING:
     from pixpnet.metrics.health import PrototypeHealth, accuracy_lost_at_replacement, prototype_health
     from pixpnet.metrics.origin_places import PrototypePlaces, prototype_places
+    from pixpnet.metrics.transfer import TransferScores, transfer_scores
 
 __all__ = [
     "AnswerPlaces",
@@ -36,6 +37,7 @@ __all__ = [
     "Purity",
     "PurityFigures",
     "Stability",
+    "TransferScores",
     "accuracy_lost_at_replacement",
     "answer_places",
     "bootstrap_mean",
@@ -46,14 +48,17 @@ __all__ = [
     "prototype_places",
     "prototype_purity",
     "relevance_ordering",
+    "transfer_scores",
 ]
 
 _LOADED_LATER = {
     "PrototypeHealth": "health",
     "PrototypePlaces": "origin_places",
+    "TransferScores": "transfer",
     "accuracy_lost_at_replacement": "health",
     "prototype_health": "health",
     "prototype_places": "origin_places",
+    "transfer_scores": "transfer",
 }
 
 

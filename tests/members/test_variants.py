@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from pixpnet.config import RunConfig
 from pixpnet.data import Preprocessing
@@ -104,6 +105,34 @@ def test_cluster_does_not_saturate_at_the_largest_distance_of_sigmoid_features(n
     cluster = next(term for term in case.losses if term.name == "cluster")
     (pull,) = torch.autograd.grad(cluster.function(step), cells)
     assert pull.abs().sum() > 1
+
+
+class Largest(TorchDispatchMode):
+    """Remembers the most numbers that any tensor had."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        results = func(*args, **(kwargs or {}))
+        for result in results if isinstance(results, (tuple, list)) else (results,):
+            if isinstance(result, torch.Tensor):
+                self.numbers = max(self.numbers, result.numel())
+        return results
+
+
+@pytest.mark.parametrize("name", [*NAMES, "cosineprotopnet"])
+def test_no_step_makes_a_tensor_of_images_by_prototypes_by_cells_by_dimensions(name: str) -> None:
+    settings: Any = member_named(name).preset("paper")
+    architecture = replace(settings.architecture, dim=32, prototypes_per_class=10)
+    case = Case(member_named(name), architecture, settings, classes=4, cells=(8, 8), seed=0)
+    with Largest() as largest:
+        case.loss_and_gradients()
+    images, protos, _, _ = case.step(torch.from_numpy(case.cells)).found.grids[0].distance_maps.shape
+    # Maps of distances, and embeddings, are the largest.
+    assert largest.numbers <= 2 * max(images * protos * 64, case.cells.size)
+    assert largest.numbers < images * protos * 64 * 32 / 10
 
 
 # Numbers ------------------------------------------------------------------------------------------------------------

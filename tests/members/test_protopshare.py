@@ -1,6 +1,9 @@
 """ProtoPShare: what it starts from, rounds of merging after which the head learns, and shared prototypes."""
 
+import os
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -153,3 +156,46 @@ def test_merging_by_vectors_looks_at_no_image(trained: Trained) -> None:
 def test_impossible_shares_are_refused(share: float) -> None:
     with pytest.raises(ValueError, match=r"merging\.share"):
         Merging(share=share)
+
+
+# A whole script, because Lightning starts it once more for the second process.
+TWO_PROCESSES = """
+import sys
+import pixpnet._torchvision
+import torch
+import torch.distributed as dist
+from pixpnet.cli import main
+from pixpnet.training.fitting import Fitting
+
+original = Fitting.on_train_batch_end
+
+def ended(self, *args):
+    original(self, *args)
+    weights = self.model.head.weights().detach().clone()
+    both = [torch.empty_like(weights) for _ in range(dist.get_world_size())]
+    dist.all_gather(both, weights)
+    if dist.get_rank() == 0:
+        print("head", self.epoch.stage.name, weights.shape[1], torch.equal(*both), float(weights.sum()))
+
+Fitting.on_train_batch_end = ended
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_two_processes_have_the_same_head_after_a_merge_and_it_learns(trained: Trained, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(TWO_PROCESSES)
+    words = ["train", "--config", str(trained.path / "config.yaml"), "--out", str(tmp_path / "run")]
+    words += ["--device", "cpu", "--num-devices", "2", "--epochs", "2", "--evaluate-on-test", "false"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    done = subprocess.run(
+        [sys.executable, str(script), *words], capture_output=True, text=True, env=environment, timeout=400
+    )
+    assert done.returncode == 0, done.stderr
+    heads = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("head ")]
+    assert heads
+    assert {line[2] for line in heads} == {"True"}
+    merged = [line for line in heads if line[0] == "head"]
+    assert {int(line[1]) for line in merged} == {PixPNet.load(tmp_path / "run").num_prototypes}
+    assert int(merged[0][1]) < 12
+    assert len({line[3] for line in merged}) > 1

@@ -25,3 +25,15 @@ def flat(values: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     for name, value in values.items():
         named |= flat(value, f"{before}{name}.") if isinstance(value, Mapping) else {f"{before}{name}": value}
     return named
+
+
+def is_number_as_text(value: object) -> bool:
+    """Whether YAML took a number for text, as it does with 1e-3.
+
+    >>> is_number_as_text("1e-3"), is_number_as_text("many")
+    (True, False)
+    """
+    try:
+        return isinstance(value, str) and float(value) == float(value)
+    except ValueError:
+        return False

@@ -19,7 +19,7 @@ import yaml
 from jsonargparse import ArgumentParser
 from jsonargparse._actions import ActionConfigFile
 
-from pixpnet.commands.option_words import flat, value_in
+from pixpnet.commands.option_words import flat, is_number_as_text, value_in
 from pixpnet.commands.spelling import spell
 from pixpnet.commands.start_option import taken_over
 from pixpnet.config import RunConfig, is_user_code
@@ -396,17 +396,5 @@ def _refuse_foreign(records: Sequence[Any], values: object, where: str) -> None:
             _refuse_foreign((kinds[name],), value, f"{where}: {name}")
         elif isinstance(value, dict):
             raise ValueError(f"{where}: {name} has no options of its own")
-        elif not _is_number_as_text(value):
+        elif not is_number_as_text(value):
             refuse_mistyped(kinds[name], value, f"{where}: {name}")
-
-
-def _is_number_as_text(value: object) -> bool:
-    """Whether YAML took a number for text, as it does with 1e-3.
-
-    >>> _is_number_as_text("1e-3"), _is_number_as_text("many")
-    (True, False)
-    """
-    try:
-        return isinstance(value, str) and float(value) == float(value)
-    except ValueError:
-        return False

@@ -327,6 +327,8 @@ def test_the_family_is_listed_for_people_and_programs(capsys: pytest.CaptureFixt
     record = json.loads(capsys.readouterr().out)
     assert [member["name"] for member in record["members"]] == list(MEMBERS)
     assert record["default"] == "pixpnet"
+    assert "needs --start RUN, of protopnet" in table
+    assert {member["name"]: member["taught_by"] for member in record["members"]}["proto2proto"]
     for member in record["members"]:
         assert member["title"] in table
         assert member["summary"].split()[-1] in table

@@ -29,7 +29,14 @@ def run(args: Namespace) -> int:
         record = {
             "default": DEFAULT,
             "members": [
-                {"name": member.name, "title": member.title, "summary": member.summary, "presets": list(member.presets)}
+                {
+                    "name": member.name,
+                    "title": member.title,
+                    "summary": member.summary,
+                    "presets": list(member.presets),
+                    "starts_from": list(member.starts_from),
+                    "taught_by": list(member.taught_by),
+                }
                 for member in members
             ],
         }
@@ -40,6 +47,8 @@ def run(args: Namespace) -> int:
         first, *more = wrap(f"{member.summary[0].upper()}{member.summary[1:]}.", _WIDTH)
         rows += [(member.name, member.title, first), *(("", "", line) for line in more)]
         rows.append(("", "", f"presets: {', '.join(member.presets)}"))
+        others = (("start", member.starts_from), ("teacher", member.taught_by))
+        rows += [("", "", f"needs --{role} RUN, of {' or '.join(kinds)}") for role, kinds in others if kinds]
         rows += [("", "", f"--to {name}: {conversion.summary}") for name, conversion in member.conversions.items()]
     sys.stdout.write("\n".join(aligned(rows)) + "\n\n")
     sys.stdout.write(

@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+
+from pixpnet.settings import Optimization
 from pixpnet.training import LogLine, Nobody, train
 from pixpnet.training.workload import RunProgress, Workload
 from tests.training.material import small_config
@@ -51,3 +54,20 @@ def test_a_run_is_done_when_its_last_image_was_judged(pictures: Path, tmp_path: 
     steps_alone = watcher.shares[-1 - sum(map(len, list(watcher.tasks.values())[-3:]))]
     assert steps_alone < 0.95
     assert {"replacement", "validation", "pictures of prototypes", "final evaluation, test"} <= set(watcher.tasks)
+
+
+def test_features_of_the_test_images_are_most_of_what_comes_behind_the_last_epoch(
+    pictures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIXPNET_CACHE", str(tmp_path / "cache"))
+    watcher = Noted()
+    optimization = Optimization(epochs=3, warm_up_epochs=1, batch_size=8, views=1, frozen="all")
+    train(small_config(pictures, optimization=optimization), tmp_path / "run", watcher)
+    assert watcher.work is not None
+    # Three forward passes of a batch for the features of each of 12 images.
+    assert watcher.work.ending == 2 + 2 + 0.1 * 6 + 3.0 * 12
+    assert watcher.shares == sorted(watcher.shares)
+    assert watcher.shares[-1] > 0.999
+    before = watcher.shares[-1 - sum(map(len, list(watcher.tasks.values())[-5:]))]
+    assert before < 0.75
+    assert "features, final evaluation, test" in watcher.tasks

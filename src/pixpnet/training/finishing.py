@@ -20,6 +20,7 @@ from pixpnet.training.final_evaluation import Evaluated, evaluate_both
 from pixpnet.training.fitting import Fitting
 from pixpnet.training.preparing import freeze
 from pixpnet.training.run import Run, RunError
+from pixpnet.training.workload import FEATURES
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,8 @@ def finish(fitting: Fitting, config: RunConfig, data: DataSet, device: torch.dev
             return evaluate_both(model.to(device), before.to(device), batches, device, telling)
         freeze(model.backbone, config, model.preprocessing.size)
         fitting.member.ready(model, config.settings)
-        features.compute([ViewOf(entry) for entry in entries], device, telling)
+        about_features = partial(watcher.busy, f"{FEATURES}, {task}")
+        features.compute([ViewOf(entry) for entry in entries], device, about_features)
         loader = plain_feature_loader(features, entries, material.loading.batch_size)
         return evaluate_both(model.to(device), before.to(device), loader, device, telling, model.behind_stem)
 

@@ -169,7 +169,9 @@ class Fitting(pl.LightningModule):
             steps, data = int(self.trainer.num_training_batches), self.material.data
             images = len(data.train), len(data.val), len(data.test)
             batch_size = self.material.loading.batch_size
-            self.watcher.planned(workload(self.plan, steps, images, batch_size, self.model.num_prototypes))
+            later = len(data.test) if self.material.features is not None and self.run.config.evaluate_on_test else 0
+            protos = self.model.num_prototypes
+            self.watcher.planned(workload(self.plan, steps, images, batch_size, protos, later))
             self.watcher.begins(len(self.plan), len(self.lines), steps)
 
     def on_train_epoch_start(self) -> None:

@@ -10,6 +10,11 @@ from pixpnet.training.stages import Epoch
 STEP_COST = 3.0
 # Two pictures of a prototype are cut out and written, which is far less than a batch.
 _PICTURE_COST = 0.1
+# Where features are kept, a batch passes through what stands behind the stem; to make the features of one image takes
+# the stem, which is nearly all of the network.
+_FEATURES_COST = 3.0
+FEATURES = "features"
+"""What tasks that compute features have in their names."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,12 @@ class Workload:
 
 
 def workload(
-    plan: Sequence[Epoch], steps: int, images: tuple[int, int, int], batch_size: int, prototypes: int
+    plan: Sequence[Epoch],
+    steps: int,
+    images: tuple[int, int, int],
+    batch_size: int,
+    prototypes: int,
+    features_at_end: int = 0,
 ) -> Workload:
     """Counts what a plan asks for.
 
@@ -41,6 +51,8 @@ def workload(
         images: how many there are to learn from, to choose by and to be judged by.
         batch_size: images in a forward pass.
         prototypes: how many.
+        features_at_end: of how many images features are computed behind the last epoch: of the test images, which are
+            not opened before.
     """
     train, val, test = (ceil(count / batch_size) for count in images)
 
@@ -49,14 +61,15 @@ def workload(
         validations = (1 + changes) if epoch.stage.validated else 0
         return STEP_COST * steps + val * validations + (train if changes else 0)
 
-    return Workload(tuple(map(cost, plan)), val + test + _PICTURE_COST * prototypes)
+    ending = val + test + _PICTURE_COST * prototypes + _FEATURES_COST * features_at_end
+    return Workload(tuple(map(cost, plan)), ending)
 
 
 class RunProgress:
     """Which share of a run is done, from what a `Watcher` is told. It never falls, and is 1 at the very end only."""
 
     def __init__(self) -> None:
-        self._work = Workload((1.0,), 0.0)
+        self._work: Workload | None = None
         self._epochs = 0
         self._steps = 0
         self._tasks: dict[str, float] = {}
@@ -78,9 +91,17 @@ class RunProgress:
 
     def busy(self, task: str, done: int, total: int) -> None:
         """So many of so many parts of something else are done."""
+        if self._work is None:
+            # Features that are computed before the first epoch have a bar of their own.
+            return
         ending = self._epochs >= len(self._work.epochs)
-        # Pictures are counted one by one, everything else in batches.
-        self._tasks[task] = done * (_PICTURE_COST if ending and "picture" in task else 1.0)
+        # Pictures and features are counted one by one, everything else in batches.
+        cost = 1.0
+        if ending and "picture" in task:
+            cost = _PICTURE_COST
+        elif ending and FEATURES in task:
+            cost = _FEATURES_COST
+        self._tasks[task] = done * cost
         self._count()
 
     def epoch_ended(self, epoch: int) -> None:
@@ -95,6 +116,8 @@ class RunProgress:
         return self._share
 
     def _count(self) -> None:
+        if self._work is None:
+            return
         work, number = self._work, self._epochs
         here = work.epochs[number] if number < len(work.epochs) else work.ending
         done = min(here, STEP_COST * self._steps + sum(self._tasks.values()))

@@ -40,7 +40,7 @@ def misspelt(words: Sequence[str], known: Iterable[str]) -> str | None:
 
     >>> misspelt(["--epoch", "3"], ["--epochs", "--seed"])
     'there is no option --epoch: did you mean --epochs?'
-    >>> misspelt(["--trust_code"], ["--trust-code"])
+    >>> misspelt(["--own_code"], ["--trust-code"])
     '--own_code is now --trust-code'
     """
     options = set(known)

@@ -40,6 +40,7 @@ MEMBERS: Mapping[str, str] = {
     "cosineprotopnet": "pixpnet.members.cosineprotopnet",
     "sdfasa": "pixpnet.members.sdfasa",
     "stprotopnet": "pixpnet.members.stprotopnet",
+    "deformable": "pixpnet.members.deformable",
     "protopshare": "pixpnet.members.protopshare",
     "proto2proto": "pixpnet.members.proto2proto",
 }

@@ -125,8 +125,9 @@ def test_prototypes_are_the_patches_that_their_origins_name_or_the_audit_says_th
         sample = preprocess(made.data.reader(entries[origin.image]), model.preprocessing)
         with torch.no_grad():
             cells = model.embed(sample.image.as_subclass(Tensor)[None])[grid.number][0]
-        rows, cols = grid.comparison.kernel
-        patch = cells[:, origin.row : origin.row + rows, origin.col : origin.col + cols]
+        _, cols = model.fields[grid.number].shape[-2:]
+        cell = torch.tensor(origin.row * cols + origin.col)
+        patch = grid.comparison.patches(cells[None], torch.tensor(0), cell).vectors
         prototype = grid.comparison.prototypes[origin.prototype - grid.first]
         torch.testing.assert_close(grid.comparison.as_prototypes(patch[None])[0], prototype, rtol=1e-4, atol=1e-5)
 

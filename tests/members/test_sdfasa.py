@@ -24,6 +24,7 @@ from pixpnet.settings import Optimization
 from pixpnet.training import train
 from pixpnet.training.actions import Replace, keep_in_shape
 from pixpnet.training.preparing import prepare
+from pixpnet.training.run import Run
 from pixpnet.training.run_data import open_run_data
 from pixpnet.training.watching import Nobody
 from tests.members.tiny import tiny_config
@@ -246,7 +247,7 @@ def test_shallow_cells_that_cannot_be_folded_are_refused_before_training(tmp_pat
     # 36 pixels: 18 shallow rows, 5 deep ones.
     config = tiny_config("sdfasa", "laptop", draw_pictures(tmp_path / "squares"), size=36)
     with pytest.raises(ValueError, match=r"18 x 18 .* 5 x 5"):
-        prepare(config, open_run_data(config), tmp_path / "run", Nobody())
+        prepare(config, open_run_data(config), Run(tmp_path / "run"), Nobody())
 
 
 def test_a_backbone_that_does_not_learn_cannot_be_aligned() -> None:

@@ -4,7 +4,7 @@ image --model--> logits, scores, cells --head.reasons()--> terms --comparison.re
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from pixpnet.model.network import Output
 from pixpnet.model.part_names import PartNames, read_part_names
 from pixpnet.parts import Path as ByPath
 from pixpnet.parts import Route
+from pixpnet.parts.comparison import Places
 from pixpnet.parts.ownership import NOBODY
 
 
@@ -108,6 +109,7 @@ def _explanation(
         scores.tolist(),
         matches.distances[row].tolist(),
         matches.cells[row].tolist(),
+        [partial(grid.places_at, row) for grid in matches.grids],
         common.owned,
         common.pictures,
     )
@@ -196,6 +198,7 @@ class _Answer:
     scores: list[float]
     distances: list[float]
     cells: list[list[int]]
+    places: list[Callable[[tuple[int, int]], Places]]
     owned: Bool[Tensor, "classes protos"]
     pictures: "_Folder | None"
 
@@ -331,7 +334,7 @@ def _term(
         distance=answer.distances[prototype],
         contribution=contribution,
         cell=(row, col),
-        region=seen.grid.comparison.region((row, col), seen.field),
+        region=seen.grid.comparison.region((row, col), seen.field, answer.places[seen.grid.number]((row, col))),
         origin=origin,
         crop=None if answer.pictures is None else answer.pictures.file(f"{name}.png"),
         picture=None if answer.pictures is None else answer.pictures.file(f"{name}.jpg"),
@@ -343,10 +346,11 @@ def _term(
 
 def _sights(answer: _Answer) -> list[Sight]:
     layers = answer.model.grid_layers
-    return [_sight(seen.field, layer) for seen, layer in zip(answer.grids, layers, strict=True)]
+    return [_sight(seen, layer) for seen, layer in zip(answer.grids, layers, strict=True)]
 
 
-def _sight(field: Field, layer: str) -> Sight:
+def _sight(seen: _Seen, layer: str) -> Sight:
+    field = seen.field
     _, rows, cols = field.shape
     return Sight(
         cells=(rows, cols),
@@ -354,6 +358,7 @@ def _sight(field: Field, layer: str) -> Sight:
         max_fraction=field.max_fraction,
         everything=field.fraction_that_sees_everything,
         layer=layer,
+        note=seen.grid.comparison.moves,
     )
 
 

@@ -216,6 +216,8 @@ class Sight:
         max_fraction: largest share.
         everything: share of the patches that see the whole image.
         layer: at which the backbone gives these cells; empty for a whole network, or where it is not known.
+        note: of which patches these shares are, as the end of a sentence, where what a patch sees depends on the image;
+            else None.
     """
 
     cells: tuple[int, int]
@@ -223,6 +225,7 @@ class Sight:
     max_fraction: float
     everything: float
     layer: str = field(default="", metadata=ADDED_LATER)
+    note: str | None = field(default=None, metadata=ADDED_LATER)
 
 
 @dataclass(frozen=True)

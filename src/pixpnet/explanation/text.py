@@ -94,7 +94,8 @@ def _seen(sight: Sight) -> str:
     some = ""
     if sight.everything > 0:
         some = f" {percent(sight.everything)} of them see the whole picture: for those no small box can be drawn."
-    return f"Of {cells}, one sees {mean} of the picture on average, at most {most}.{some}"
+    moved = "" if sight.note is None else f" That is said {sight.note.rstrip('.')}."
+    return f"Of {cells}, one sees {mean} of the picture on average, at most {most}.{moved}{some}"
 
 
 def _grid_name(number: int, sight: Sight) -> str:

@@ -29,7 +29,10 @@ class Field:
         channel_dim: which axis of ``shape`` holds the channels: the first, or the last of two (tokens, channels).
             Layers that keep the channels last are recognised by the field, which varies along the axes in
             front and not along the last; ``with_channels`` says it outright.
+        inner: the field of the single cells that are read, where this is one of `reaching`; else None.
     """
+
+    inner: "Field | None" = None
 
     def __init__(self, sources: Sources, channel_dim: int | None = None) -> None:
         self._sources = sources
@@ -202,6 +205,16 @@ class Field:
                 raise ValueError(f"a window of {rows} x {cols} cells does not fit into a layer of shape {self.shape}")
             sources = sources.take(dim, window_taps(size, size - extent + 1, extent))
         return Field(sources, self.channel_dim)
+
+    def reaching(self, steps: int) -> "Field":
+        """The field of what reads all cells up to so many steps away, diagonals included; see `inner`."""
+        sources = self._sources
+        for dim in (dim for dim in range(len(self.shape)) if dim != self.channel_dim):
+            size = self.shape[dim]
+            sources = sources.take(dim, window_taps(size, size, kernel=2 * steps + 1, padding=steps))
+        reached = Field(sources, self.channel_dim)
+        reached.inner = self
+        return reached
 
     def __repr__(self) -> str:
         return f"Field(shape={self.shape}, space={self.space}, mean_fraction={self.mean_fraction:.4f})"

@@ -25,7 +25,6 @@ from pixpnet.fields import Field
 from pixpnet.mapping.gaussian import kernel
 from pixpnet.mapping.scene import GridScene, Heatmaps, PixelMapping, Region, Scene, grid_by_grid
 from pixpnet.mapping.separable import SeparablePainter
-from pixpnet.parts import Comparison
 
 
 def by_field(scene: Scene, gaussian: bool = True) -> Heatmaps:
@@ -43,14 +42,19 @@ by_flat_field: PixelMapping = partial(by_field, gaussian=False)
 
 def _painted(part: GridScene, seen: Field, gaussian: bool) -> Heatmaps:
     known = _KNOWN.setdefault(seen, _Known())
+    cells = [(row, col) for row, col in part.cells.tolist()]
     maps = part.similarity_maps.detach()
     background = 2 * maps.flatten(1).amin(dim=1).clamp(max=0)[:, None, None]
     negative = bool((background < 0).any())
-    painted = known.painter(seen, gaussian, maps).paint(maps - background if negative else maps)
+    painter: Painter
+    if part.part_places is None:
+        painter, regions = known.painter(seen, gaussian, maps), [known.region(part, seen, cell) for cell in cells]
+    else:  # another image, other fields
+        painter, regions = BoxPainter.of_image(part, seen, gaussian), [part.region(cell, seen) for cell in cells]
+    painted = painter.paint(maps - background if negative else maps)
     if negative:
         painted += background
-    cells = [(row, col) for row, col in part.cells.tolist()]
-    return Heatmaps(painted, tuple(known.region(part.grid.comparison, seen, cell) for cell in cells))
+    return Heatmaps(painted, tuple(regions))
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,15 @@ class BoxPainter:
         rows, cols = (size for dim, size in enumerate(seen.shape) if dim != seen.channel_dim)
         cells = ((row, col) for row in range(rows) for col in range(cols))
         boxes = tuple((row, col, Box(*box)) for row, col in cells for box in seen.boxes(row, col))
+        height, width = seen.space
+        return cls(boxes, (height, width), gaussian)
+
+    @classmethod
+    def of_image(cls, part: GridScene, seen: Field, gaussian: bool) -> "BoxPainter":
+        """The painter of what patches see of one image."""
+        rows, cols = part.similarity_maps.shape[-2:]
+        cells = ((row, col) for row in range(rows) for col in range(cols))
+        boxes = tuple((*cell, box) for cell in cells for box in part.region(cell, seen))
         height, width = seen.space
         return cls(boxes, (height, width), gaussian)
 
@@ -101,9 +114,9 @@ class _Known:
             self.painters[key] = separable or BoxPainter.of(seen, gaussian)
         return self.painters[key]
 
-    def region(self, comparison: Comparison, seen: Field, cell: tuple[int, int]) -> Region:
+    def region(self, part: GridScene, seen: Field, cell: tuple[int, int]) -> Region:
         if cell not in self.regions:
-            self.regions[cell] = comparison.region(cell, seen)
+            self.regions[cell] = part.region(cell, seen)
         return self.regions[cell]
 
 

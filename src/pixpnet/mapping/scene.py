@@ -11,6 +11,7 @@ from torch import Tensor
 from pixpnet.box import Box
 from pixpnet.fields import Field
 from pixpnet.model import Grid, PixPNet
+from pixpnet.parts.comparison import as_places
 
 Region = tuple[Box, ...]
 T = TypeVar("T")
@@ -25,12 +26,19 @@ class GridScene:
         places: where each of them stands among the scene's prototypes, in rising order.
         similarity_maps: their similarity to every patch; a patch is named by its top left cell.
         cells: row and column of the patch that speaks for each.
+        part_places: where the parts of the patch at each cell are read, where that depends on the image; else None.
     """
 
     grid: Grid
     places: tuple[int, ...]
     similarity_maps: Float[Tensor, "protos rows cols"]
     cells: Int64[Tensor, "protos 2"]
+    part_places: Float[Tensor, "rows cols parts 2"] | None = None
+
+    def region(self, cell: tuple[int, int], field: Field) -> Region:
+        """What the patch at a cell sees of the image, exactly."""
+        places = () if self.part_places is None else as_places(self.part_places[cell[0], cell[1]])
+        return self.grid.comparison.region(cell, field, places)
 
 
 @dataclass(frozen=True)
@@ -73,7 +81,7 @@ class Scene:
     def regions_of(self, part: GridScene) -> tuple[Region, ...]:
         """What the patches that speak for the prototypes of a grid see, exactly."""
         field = self.field_of(part)
-        return tuple(part.grid.comparison.region((row, col), field) for row, col in part.cells.tolist())
+        return tuple(part.region((row, col), field) for row, col in part.cells.tolist())
 
     @property
     def regions(self) -> tuple[Region, ...]:
@@ -112,8 +120,10 @@ def scene(
         if not places:
             continue
         chosen = torch.tensor([prototypes[index] for index in places], device=image.device)
-        distances = matches.grids[grid.number].distance_maps[0, chosen - grid.first]
-        parts.append(GridScene(grid, places, grid.comparison.similarity(distances), matches.cells[0, chosen]))
+        compared = matches.grids[grid.number]
+        similarities = grid.comparison.similarity(compared.distance_maps[0, chosen - grid.first])
+        read = None if compared.places is None else compared.places[0]
+        parts.append(GridScene(grid, places, similarities, matches.cells[0, chosen], read))
     return Scene(model, image, tuple(prototypes), tuple(parts), generator)
 
 

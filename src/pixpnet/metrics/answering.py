@@ -13,6 +13,8 @@ from pixpnet.data.scan import Progress
 from pixpnet.metrics.regions import Cell
 from pixpnet.model import PixPNet
 from pixpnet.model.modes import refuse_training_mode
+from pixpnet.parts import Matches
+from pixpnet.parts.comparison import Places
 
 BATCH = 32
 
@@ -26,16 +28,21 @@ class Answer:
         predicted: the class with the largest logit.
         scores: of every prototype.
         cells: of each prototype, its grid and the row and column of the cell that speaks for it there.
+        places: where the parts of that cell's patch are read, for each prototype, where that depends on the image;
+            else empty.
     """
 
     sample: Sample
     predicted: int
     scores: Float[Tensor, " protos"]
     cells: Int64[Tensor, "protos 3"]
+    places: tuple[Places, ...] = ()
 
     def cells_of(self, prototypes: Int64[Tensor, " some"]) -> list[Cell]:
         """The cells of some prototypes."""
-        return [Cell(*numbers) for numbers in self.cells[prototypes].tolist()]
+        places = [self.places[number] for number in prototypes.tolist()] if self.places else [()] * len(prototypes)
+        cells = zip(self.cells[prototypes].tolist(), places, strict=True)
+        return [Cell(grid, row, col, at) for (grid, row, col), at in cells]
 
 
 def answers(
@@ -62,11 +69,18 @@ def answers(
         predicted = output.logits.argmax(dim=1).tolist()
         scores, cells = output.matches.scores.cpu(), output.matches.cells.cpu()
         for number, sample in enumerate(batch):
-            places = torch.cat([grids[:, None], cells[number]], dim=1)
-            yield Answer(sample, predicted[number], scores[number], places)
+            where = torch.cat([grids[:, None], cells[number]], dim=1)
+            yield Answer(sample, predicted[number], scores[number], where, _places(output.matches, number, where))
             done += 1
             if progress is not None:
                 progress(done, total)
+
+
+def _places(matches: Matches, image: int, cells: Int64[Tensor, "protos 3"]) -> tuple[Places, ...]:
+    """Where parts are read, of the patch that speaks for each prototype; none where no grid has any."""
+    if all(grid.places is None for grid in matches.grids):
+        return ()
+    return tuple(matches.grids[grid].places_at(image, (row, col)) for grid, row, col in cells.tolist())
 
 
 def normalized_image(model: PixPNet, sample: Sample) -> Float[Tensor, "3 height width"]:

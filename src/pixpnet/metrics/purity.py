@@ -29,6 +29,7 @@ from pixpnet.metrics.draws import generator_for
 from pixpnet.metrics.part_hits import Region, part_count, part_hits, scaled_side
 from pixpnet.metrics.regions import Cell, CellRegions
 from pixpnet.model import PixPNet
+from pixpnet.parts.comparison import Places
 
 BOX_SIDE = 32
 IMAGES = 10
@@ -101,9 +102,13 @@ class _Highest:
         self.scores = torch.full((num_prototypes, count), -torch.inf)
         self.images = torch.full((num_prototypes, count), -1, dtype=torch.int64)
         self.cells = torch.zeros(num_prototypes, count, 3, dtype=torch.int64)
+        self._places: dict[tuple[int, int], Places] = {}
 
     def update(self, image: int, answer: Answer) -> None:
         rows = (answer.scores > self.scores[:, -1]).nonzero().flatten()
+        for prototype, cell in zip(rows.tolist(), answer.cells_of(rows), strict=True):
+            if cell.places:
+                self._places[prototype, image] = cell.places
         scores = torch.cat([self.scores[rows], answer.scores[rows, None].to(self.scores)], dim=1)
         images = torch.cat([self.images[rows], torch.full((len(rows), 1), image)], dim=1)
         cells = torch.cat([self.cells[rows], answer.cells[rows, None]], dim=1)
@@ -114,7 +119,11 @@ class _Highest:
     def of(self, prototype: int) -> list[tuple[int, Cell]]:
         """The images of one prototype and its cells there; fewer than asked for where there were fewer."""
         pairs = zip(self.images[prototype].tolist(), self.cells[prototype].tolist(), strict=True)
-        return [(image, Cell(*cell)) for image, cell in pairs if image >= 0]
+        return [
+            (image, Cell(grid, row, col, self._places.get((prototype, image), ())))
+            for image, (grid, row, col) in pairs
+            if image >= 0
+        ]
 
 
 def prototype_purity(

@@ -17,14 +17,16 @@ from pixpnet.box import hull
 from pixpnet.data import Sample
 from pixpnet.metrics.part_hits import Region, window
 from pixpnet.model import PixPNet
+from pixpnet.parts.comparison import Places
 
 
 class Cell(NamedTuple):
-    """Where a patch is: its grid, and the row and column of its top left cell there."""
+    """Where a patch is: its grid, the row and column of its top left cell there, and where the image has its parts."""
 
     grid: int
     row: int
     col: int
+    places: Places = ()
 
 
 def area(region: Region) -> int:
@@ -116,7 +118,7 @@ class CellRegions:
         """The exact field of a cell, or the window of some side around its middle, cut to the image."""
         key = window_side, cell
         if key not in self._regions:
-            exact = self._grids[cell.grid].comparison.region((cell.row, cell.col), self._fields[cell.grid])
+            exact = self._grids[cell.grid].comparison.region((cell.row, cell.col), self._fields[cell.grid], cell.places)
             self._regions[key] = exact if window_side is None else window(exact, self.size, window_side)
         return self._regions[key]
 

@@ -274,7 +274,10 @@ def _refuse_more_than_the_file_holds(card: Card, shapes: Mapping[str, tuple[int,
     }
     for number, (add_on, comparison) in enumerate(zip(parts.add_ons, parts.comparisons, strict=True), start=1):
         ending = "" if number == 1 else f"_{number}"
-        expected[f"prototype_layer{ending}.prototypes"] = tuple(comparison.prototypes.shape)
+        name, shape = f"prototype_layer{ending}.prototypes", tuple(comparison.prototypes.shape)
+        # Prototypes that are as long as the backbone has channels are as long as the file says.
+        held = shapes.get(name, shape)
+        expected[name] = (shape[0], held[1], *shape[2:]) if shape[1] == 1 and len(held) == len(shape) else shape
         for name, tensor in add_on.state_dict().items():
             # What has a channel of the backbone's in it is as large as the file says.
             if 1 not in tensor.shape[:2]:

@@ -320,7 +320,7 @@ class PixPNet(nn.Module):
         """
         for grid, field in zip(self.grids, self.fields, strict=True):
             rows, cols = field.shape[-2:]
-            grid.comparison.pooling.check((rows, cols))
+            grid.comparison.check((rows, cols))
 
     def save(self, path: Path) -> None:
         """Writes the whole model to one ``.safetensors`` file, at once or not at all; see `load`."""

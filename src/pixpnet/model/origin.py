@@ -33,6 +33,7 @@ class Origin:
         unique: what none of its rivals (others of its class, or of its pool, in its grid) shares with it: its image,
             its patch, or nothing.
         grid: whose cell it is.
+        places: where in the grid its parts were read (`parts.comparison.Places`), where that depends on the image.
     """
 
     prototype: int
@@ -45,6 +46,7 @@ class Origin:
     distance: float
     unique: str
     grid: int = field(default=0, metadata=ADDED_LATER)
+    places: tuple[tuple[float, float], ...] = field(default=(), metadata=ADDED_LATER)
 
     @property
     def hull(self) -> Box | None:
@@ -72,7 +74,7 @@ def check_origins(origins: Sequence[Origin], fields: Sequence[Field], comparison
         if not (0 <= origin.row < rows and 0 <= origin.col < cols):
             raise ValueError(f"{where} is cell {origin.row}, {origin.col} of a grid of {rows} x {cols}")
         comparison = comparisons[origin.grid]
-        seen = comparison.region((origin.row, origin.col), seen_by)
+        seen = comparison.region((origin.row, origin.col), seen_by, origin.places)
         if sorted(origin.boxes) != sorted(seen):
             raise ValueError(
                 f"{where} is said to see {_shown(origin.boxes)}, and its cell {origin.row}, {origin.col} sees "

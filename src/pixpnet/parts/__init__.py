@@ -12,6 +12,7 @@ from pixpnet.parts.decisions import (
     LinearDecision,
     OwnClass,
 )
+from pixpnet.parts.deformable import Deformable
 from pixpnet.parts.losses import LossParts, LossTerm, Step, loss_of
 from pixpnet.parts.matches import Matches
 from pixpnet.parts.measures import L2, Cosine, Measure, Projection, SquaredL2
@@ -34,6 +35,7 @@ __all__ = [
     "Comparison",
     "Cosine",
     "Decision",
+    "Deformable",
     "Distinct",
     "ExplanationSize",
     "Focal",

@@ -7,9 +7,10 @@ on to channels, how much rounding a proof allows, what the least and largest sim
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Float64, Int64
+from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor, nn
 
 from pixpnet.box import Box
@@ -18,6 +19,25 @@ from pixpnet.parts.measures import Factors, Measure, Patches
 from pixpnet.parts.pooling import Pooling
 from pixpnet.parts.reasons import NoBounds
 from pixpnet.parts.similarities import Similarity
+
+Places = tuple[tuple[float, float], ...]
+"""Rows and columns, between cells too, at which the parts of a patch are read; none where its cell says it all."""
+
+
+class PatchesAt(NamedTuple):
+    """Patches as they are compared with prototypes, and where their parts were read (no parts: at their cells)."""
+
+    vectors: Float[Tensor, "*some dim kernel_rows kernel_cols"]
+    places: Float[Tensor, "*some parts 2"]
+
+
+class NoShares(ValueError):
+    """A comparison whose similarity cannot be handed on to the channels of cells; the message says why."""
+
+
+def as_places(places: Float[Tensor, "parts 2"]) -> Places:
+    """As a record keeps them."""
+    return tuple((row, col) for row, col in places.tolist())
 
 
 @dataclass(frozen=True)
@@ -30,6 +50,8 @@ class GridMatches:
         cells: the number of that cell, row by row.
         distance_maps: the measure at every cell; a patch of several cells is named by its top left one.
         background: the mean of the measure over all cells, where the pooling compares with it; else None.
+        places: where in the grid (row and column) the parts of the patch at each cell are read, where that depends on
+            the image; else None.
     """
 
     scores: Float[Tensor, "batch protos"]
@@ -37,6 +59,11 @@ class GridMatches:
     cells: Int64[Tensor, "batch protos"]
     distance_maps: Float[Tensor, "batch protos rows cols"]
     background: Float[Tensor, "batch protos"] | None = None
+    places: Float[Tensor, "batch rows cols parts 2"] | None = None
+
+    def places_at(self, image: int, cell: tuple[int, int]) -> Places:
+        """Where the parts of the patch at one cell of an image are read; none where that is the same in all images."""
+        return () if self.places is None else as_places(self.places[image, cell[0], cell[1]])
 
 
 # So that torch.export, and whatever else takes results apart, finds the tensors.
@@ -52,6 +79,9 @@ class Comparison(nn.Module):
     >>> tuple(matches.scores.shape), tuple(matches.distance_maps.shape)
     ((1, 2), (1, 2, 4, 5))
     """
+
+    #: Where what a patch sees depends on the image: of which patches `field_of` speaks, as the end of a sentence.
+    moves: str | None = None
 
     def __init__(
         self,
@@ -109,11 +139,24 @@ class Comparison(nn.Module):
                 "use larger images, a cut with more cells, or smaller prototypes"
             )
 
+    def maps_to(
+        self,
+        embeddings: Float[Tensor, "batch dim rows cols"],
+        prototypes: Float[Tensor, "protos dim kernel_rows kernel_cols"],
+    ) -> Float[Tensor, "batch protos positions_down positions_across"]:
+        """The measure between every patch and any prototypes, in the precision of what is given."""
+        return self.measure.maps(embeddings, prototypes)
+
     def loss_distances(
         self, embeddings: Float[Tensor, "batch dim rows cols"], matches: GridMatches
     ) -> Float[Tensor, "batch protos"]:
         """What cluster and separation losses pull on: here the measure at the cells that speak."""
         return matches.distances
+
+    @property
+    def num_places(self) -> int:
+        """How many parts of a patch are read where the image says; here none."""
+        return 0
 
     @property
     def kernel(self) -> tuple[int, int]:
@@ -124,14 +167,44 @@ class Comparison(nn.Module):
         """What each patch that is compared with a prototype sees, from what each cell sees."""
         return cells.window(*self.kernel)
 
-    def region(self, cell: tuple[int, int], field: Field) -> tuple[Box, ...]:
+    def reads(self, cells: Bool[Tensor, "cells_down cells_across"]) -> Bool[Tensor, "rows cols"]:
+        """Which patches read any of some cells, as `field_of` says of pixels."""
+        rows, cols = self.kernel
+        return cells.unfold(0, rows, 1).unfold(1, cols, 1).flatten(2).any(dim=2)
+
+    def check(self, grid: tuple[int, int]) -> None:
+        """Says before any training that a grid of so many patches down and across is too small.
+
+        Raises:
+            ValueError: if it is.
+        """
+        self.pooling.check(grid)
+
+    def region(self, cell: tuple[int, int], field: Field, places: Places = ()) -> tuple[Box, ...]:
         """The only way from a match to pixels: what the patch at this cell sees, as disjoint boxes.
 
         Args:
             cell: row and column of the patch (of its top left cell).
             field: of patches (`field_of`).
+            places: where its parts are read in the image in question (`GridMatches.places_at`); here none has any.
         """
         return tuple(Box(*box) for box in field.boxes(*cell))
+
+    def patches(
+        self,
+        embeddings: Float[Tensor, "batch dim rows cols"],
+        images: Int64[Tensor, "*some"],
+        cells: Int64[Tensor, "*some"],
+    ) -> PatchesAt:
+        """The patches at some cells (row by row) of some images, as they are compared with prototypes."""
+        height, width = self.kernel
+        cols = embeddings.shape[-1] - width + 1
+        device = embeddings.device
+        down = (cells // cols)[..., None, None] + torch.arange(height)[:, None]
+        across = (cells % cols)[..., None, None] + torch.arange(width)
+        index = (axis.to(device) for axis in (images[..., None, None], down, across))
+        vectors = embeddings.permute(0, 2, 3, 1)[tuple(index)].movedim(-1, -3)
+        return PatchesAt(vectors, embeddings.new_zeros(*images.shape, 0, 2))
 
     def as_prototypes(self, patches: Float[Tensor, "*some kernel_rows kernel_cols"]) -> Tensor:
         """What embedded patches become when they take the places of prototypes: here they stay as they are."""

@@ -28,6 +28,7 @@ class Step:
         maps: what the backbone gave, for each cut, where a loss term reads it; else none.
         watched: the map of an earlier layer, which nothing learns from (`Backbone.watch`); None where none is watched.
         branch: the branch that the step is about, where steps take turns; parts, matches and logits are then its own.
+        answers: the logits that accuracy is counted on, where those of the loss are made harder; else None.
     """
 
     logits: Float[Tensor, "batch classes"]
@@ -40,6 +41,7 @@ class Step:
     maps: tuple[Float[Tensor, "batch _channels _rows _cols"], ...] = ()
     watched: Float[Tensor, "batch _channels _rows _cols"] | None = None
     branch: str = ""
+    answers: Float[Tensor, "batch classes"] | None = None
 
     @property
     def found(self) -> Matches:

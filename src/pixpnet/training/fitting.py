@@ -238,7 +238,8 @@ class Fitting(pl.LightningModule):
             raise self._diverged(f"loss became {value} in epoch {self.current_epoch + 1}, step {number + 1}")
         # Of mixed images the class with the larger share is the right one.
         labels = step.labels if step.targets is None else step.targets.argmax(dim=1)
-        right = (step.logits.argmax(dim=1) == labels).float().mean()
+        answers = step.logits if step.answers is None else step.answers
+        right = (answers.argmax(dim=1) == labels).float().mean()
         measured = {"loss": loss.total.detach(), "train_accuracy": right, **loss.terms}
         for name, figure in measured.items():
             self._means[name].update(figure, weight=len(labels))

@@ -25,6 +25,7 @@ from pixpnet.model import Grid, Origin, PixPNet
 from pixpnet.model.modes import evaluating
 from pixpnet.model.origin import Matrix
 from pixpnet.parts import Ownership
+from pixpnet.parts.comparison import as_places
 from pixpnet.settings import Replacement
 from pixpnet.training.evaluation import batch_count
 
@@ -211,6 +212,7 @@ class _Patches:
         cells: by number, row by row.
         to_source: of the image.
         vectors: their embeddings.
+        places: where their parts were read, where that depends on the image.
     """
 
     distances: Float[Tensor, "protos some"]
@@ -218,6 +220,7 @@ class _Patches:
     cells: Int64[Tensor, "protos some"]
     to_source: Shaped[Tensor, "protos some 3 3"]
     vectors: Float[Tensor, "protos some dim kernel_rows kernel_cols"]
+    places: Float[Tensor, "protos some parts 2"]
 
     def each(self, change: Callable[[Tensor], Tensor]) -> "_Patches":
         """The same change to every tensor."""
@@ -263,7 +266,6 @@ class _Candidates:
         self.patch_wise = (group.sources & by_patch).any(dim=1)
         shared = [len(rivals) for rivals, rule in zip(group.rivals, rules, strict=True) if rule != "none"]
         self.kept = max(shared, default=1)
-        self.kernel = group.grid.comparison.kernel
         shape = (count, self.kept)
         self.patches = _Patches(
             distances=torch.full(shape, float("inf")),
@@ -271,6 +273,7 @@ class _Candidates:
             cells=torch.full(shape, _NOBODY),
             to_source=torch.zeros(*shape, 3, 3, dtype=torch.float64),
             vectors=torch.zeros(*shape, *prototypes.shape[1:]),
+            places=torch.zeros(*shape, group.grid.comparison.num_places, 2),
         )
 
     def add(
@@ -299,27 +302,19 @@ class _Candidates:
             some = distances.shape[-1] if self.patch_wise[label] else 1
             at = here.repeat_interleave(some).expand(listed, -1)
             found_cells = cells[here, :listed, :some].transpose(0, 1).flatten(1)
+            cut = self.group.grid.comparison.patches(embeddings, at, found_cells)
             patches = _Patches(
                 distances=distances[here, :listed, :some].transpose(0, 1).flatten(1),
                 images=images[at],
                 cells=found_cells,
                 to_source=to_source[at].double(),
-                vectors=self._cut_out(embeddings, at, found_cells),
+                vectors=cut.vectors.cpu(),
+                places=cut.places.cpu(),
             )
             rows = self.own[label, :listed]
             best = _together([self.patches.of(rows), patches]).nearest(self.kept)
             for part in fields(best):
                 getattr(self.patches, part.name)[rows] = getattr(best, part.name)
-
-    def _cut_out(
-        self, embeddings: Tensor, images: Int64[Tensor, "protos some"], cells: Int64[Tensor, "protos some"]
-    ) -> Float[Tensor, "protos some dim kernel_rows kernel_cols"]:
-        height, width = self.kernel
-        cols = embeddings.shape[-1] - width + 1
-        down = (cells // cols)[..., None, None] + torch.arange(height)[:, None]
-        across = (cells % cols)[..., None, None] + torch.arange(width)
-        index = (axis.to(embeddings.device) for axis in (images[..., None, None], down, across))
-        return embeddings.permute(0, 2, 3, 1)[tuple(index)].permute(0, 1, 4, 2, 3).cpu()
 
     def gather(self, device: torch.device | str) -> _Patches:
         """What all processes found; every one of them ends with the same."""
@@ -327,6 +322,8 @@ class _Candidates:
             return self.patches
 
         def of_all(tensor: Tensor) -> Tensor:
+            if not tensor.numel():  # nothing to send
+                return tensor.repeat(1, dist.get_world_size(), *[1] * (tensor.dim() - 2))
             mine = tensor.to(device)
             everything = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
             dist.all_gather(everything, mine)
@@ -354,6 +351,7 @@ def _put_in_place(
     for proto in range(len(chosen)):
         row, col = divmod(int(taken.cells[proto]), group.field.shape[-1])
         image = ids[int(taken.images[proto])]
+        places = as_places(taken.places[proto, 0])
         origins.append(
             Origin(
                 prototype=grid.first + proto,
@@ -361,11 +359,12 @@ def _put_in_place(
                 image=image,
                 row=row,
                 col=col,
-                boxes=comparison.region((row, col), group.field),
+                boxes=comparison.region((row, col), group.field, places),
                 to_source=_matrix(taken.to_source[proto, 0].flatten().tolist()),
                 distance=float(taken.distances[proto]),
                 unique=unique.get(proto, "none"),
                 grid=grid.number,
+                places=places,
             )
         )
     return origins

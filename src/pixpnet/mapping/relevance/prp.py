@@ -13,6 +13,7 @@ from pixpnet.mapping.relevance.pixels import PixelBox
 from pixpnet.mapping.relevance.rules import Propagation
 from pixpnet.mapping.scene import GridScene, Heatmaps, Scene, grid_by_grid
 from pixpnet.model.modes import refuse_training_mode
+from pixpnet.parts.comparison import NoShares
 from pixpnet.tracing import RecordingError, record
 
 # Prototypes on their way back together have at most so many elements in the largest activation, which is held a few
@@ -80,6 +81,9 @@ def _relevance_of_embeddings(
     for number, (index, (row, col)) in enumerate(zip(part.places, part.cells.tolist(), strict=True)):
         prototype = comparison.prototypes[scene.prototypes[index] - part.grid.first]
         patch = (..., slice(row, row + height), slice(col, col + width))
-        shares = comparison.shares(embeddings[patch][None], prototype[None])
+        try:
+            shares = comparison.shares(embeddings[patch][None], prototype[None])
+        except NoShares as error:
+            raise UnsupportedRelevance(f"relevance cannot be followed: {error}") from error
         result[number][patch] = part.similarity_maps[number, row, col] * shares[0]
     return result

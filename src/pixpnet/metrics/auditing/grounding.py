@@ -27,6 +27,8 @@ from pixpnet.parts.precision import full_precision
 TOLERANCE = 1e-4
 # Of the way back to the file, in its pixels.
 _PLACE_TOLERANCE = 1e-6
+# Of where parts are read, in cells: offsets are rounded like everything else.
+_PART_TOLERANCE = 1e-3
 _FROM_TRAINING = "every origin is a training image of a class that may give the prototype its patch"
 _BATCH = 16
 _NAMED = 5
@@ -135,7 +137,9 @@ def _wrong_regions(model: PixPNet, origins: Sequence[Origin]) -> dict[int, str]:
             wrong[origin.prototype] = f"names a cell of grid {origin.grid} and looks at grid {grid.number}"
         elif not (0 <= origin.row < rows and 0 <= origin.col < cols):
             wrong[origin.prototype] = f"names cell ({origin.row}, {origin.col}) of {rows} x {cols}"
-        elif set(origin.boxes) != set(grid.comparison.region((origin.row, origin.col), fields[grid.number])):
+        elif set(origin.boxes) != set(
+            grid.comparison.region((origin.row, origin.col), fields[grid.number], origin.places)
+        ):
             wrong[origin.prototype] = "claims other pixels than its cell sees"
     return wrong
 
@@ -211,13 +215,20 @@ def _compare(model: PixPNet, data: DataSet, origins: Sequence[Origin], progress:
 
 def _difference(grid: Grid, origin: Origin, embeddings: Sequence[Tensor], image: int) -> float | None:
     """The largest difference of a component of a prototype to its patch; None where there is no such patch."""
-    rows, cols = grid.comparison.kernel
-    cells = embeddings[grid.number][image]
-    patch = cells[:, max(0, origin.row) :, max(0, origin.col) :][:, :rows, :cols]
-    prototype = grid.comparison.prototypes[origin.prototype - grid.first].detach()
-    if min(origin.row, origin.col) < 0 or patch.shape != prototype.shape:
+    comparison, cells = grid.comparison, embeddings[grid.number]
+    with torch.no_grad():
+        rows, cols = comparison.distance_maps(cells[image : image + 1]).shape[-2:]
+    if not (0 <= origin.row < rows and 0 <= origin.col < cols):
         return None
-    return float((grid.comparison.as_prototypes(patch[None])[0] - prototype).abs().max())
+    at, cell = torch.tensor(image), torch.tensor(origin.row * cols + origin.col)
+    with torch.no_grad():
+        patch = comparison.patches(cells, at, cell)
+    claimed = torch.tensor(origin.places).reshape(-1, 2)
+    # Where its parts were read decides what it saw.
+    if patch.places.shape != claimed.shape or (patch.places.cpu() - claimed).abs().gt(_PART_TOLERANCE).any():
+        return float("inf")
+    prototype = comparison.prototypes[origin.prototype - grid.first].detach()
+    return float((comparison.as_prototypes(patch.vectors[None])[0] - prototype).abs().max())
 
 
 def _sample(model: PixPNet, data: DataSet, entry: Entry) -> Sample:

@@ -16,8 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool
-from torch import Tensor
 
 from pixpnet.data import DataSet
 from pixpnet.data.loader import PlainSamples
@@ -146,8 +144,12 @@ def _means(model: PixPNet) -> str:
 
 def _beside(model: PixPNet) -> str:
     """What scores rest on beside their cells, where that is anything: the threshold is about cells."""
+    notes = dict.fromkeys(grid.comparison.moves for grid in model.grids if grid.comparison.moves is not None)
+    moved = "".join(f". That is said {note}" for note in notes)
     note = score_note(model)
-    return "" if note is None else f". This is about cells, and a score is more than the similarity of its cell: {note}"
+    if note is None:
+        return moved
+    return f"{moved}. This is about cells, and a score is more than the similarity of its cell: {note}"
 
 
 def _disagreements(model: PixPNet, pixels: Sequence[Pixel], progress: Progress | None) -> list[Pixel]:
@@ -159,14 +161,8 @@ def _disagreements(model: PixPNet, pixels: Sequence[Pixel], progress: Progress |
         for done, sighting in enumerate(probe(network, (3, size, size), pixels), start=1):
             seen = sighting.layers[""][-1][0]
             assert seen is not None  # embeddings are floating-point numbers
-            if not torch.equal(_patches(grid.comparison.kernel, seen), field.sees(*sighting.pixel).any(dim=0)):
+            if not torch.equal(grid.comparison.reads(seen.any(dim=0)), field.sees(*sighting.pixel).any(dim=0)):
                 wrong.add(sighting.pixel)
             if progress is not None:
                 progress(grid.number * len(pixels) + done, len(model.grids) * len(pixels))
     return [pixel for pixel in pixels if pixel in wrong]
-
-
-def _patches(kernel: tuple[int, int], seen: Bool[Tensor, "dim cells_down cells_across"]) -> Bool[Tensor, "rows cols"]:
-    """A patch of several cells sees what any of them sees."""
-    cells = seen.any(dim=0).unfold(0, kernel[0], 1).unfold(1, kernel[1], 1)
-    return cells.flatten(2).any(dim=2)

@@ -70,4 +70,4 @@ def distances_to(
     The similarity has its pole at distance 0. There a distance in float32 is nothing but rounding, while embeddings in
     float32 still say where they are: an error e of their direction is one of e^2 / 2 in the distance.
     """
-    return comparison.measure.maps(embeddings.double(), prototypes.double())
+    return comparison.maps_to(embeddings.double(), prototypes.double())

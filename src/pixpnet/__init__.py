@@ -60,6 +60,8 @@ if TYPE_CHECKING:
     from pixpnet.metrics import prototype_health as prototype_health
     from pixpnet.metrics import relevance_ordering as relevance_ordering
     from pixpnet.metrics.auditing import audit as audit  # type: ignore[no-redef]  # not the module of that name
+    from pixpnet.metrics.family_table import FamilyRow as FamilyRow
+    from pixpnet.metrics.family_table import family_table as family_table
     from pixpnet.metrics.suite import MeasureSettings as MeasureSettings
     from pixpnet.metrics.suite import compare as compare
     from pixpnet.metrics.suite import measure as measure
@@ -113,6 +115,7 @@ _HOMES: dict[str, str] = {
             "explanation_size prototype_health relevance_ordering"
         ),
         "pixpnet.metrics.auditing": "audit",
+        "pixpnet.metrics.family_table": "FamilyRow family_table",
         "pixpnet.metrics.suite": "MeasureSettings compare measure",
         "pixpnet.model": "Backbone CutError FieldWarning ModelFileError Origin PixPNet WeightsError",
         "pixpnet.parts": "Comparison Decision LossTerm Ownership",

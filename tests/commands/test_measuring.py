@@ -123,9 +123,10 @@ def test_measure_prints_a_table_draws_curves_and_compare_reads_them(
     assert main(["measure", str(run), *FEW, "--json"]) == 0
     assert table_from_plain(json.loads(capsys.readouterr().out)) == read_table(run)
     assert main(["compare", str(run)]) == 0
-    shown = capsys.readouterr().out.splitlines()
-    assert shown[1].split()[:2] == ["small-21", "0"]
-    assert shown[2].split()[0] == "random"
+    family, measured = capsys.readouterr().out.split("run       seeds")
+    assert family.splitlines()[1].split()[:2] == ["PixPNet", "no"]
+    assert measured.splitlines()[1].split()[:2] == ["small-21", "0"]
+    assert measured.splitlines()[2].split()[0] == "random"
     assert len(Run(run).read_openings()) == 1
 
 
@@ -180,7 +181,7 @@ def test_runs_of_several_seeds_are_one_row_with_their_deviation(
     (tmp_path / "table.json").write_text(json.dumps(plain_table(other)))
     assert main(["compare", "--json", str(folders[0]), str(tmp_path)]) == 0
     output = capsys.readouterr()
-    assert [group["seeds"] for group in json.loads(output.out)] == [[0], [0]]
+    assert [group["seeds"] for group in json.loads(output.out)["measured"]] == [[0], [0]]
     assert "not measured in the same way" in output.err
 
 

@@ -1,4 +1,4 @@
-"""``pixpnet compare``: several measured runs side by side, mean and deviation over seeds."""
+"""``pixpnet compare``: trained runs side by side, as in the paper's Table 1; measured ones as in Table 2, too."""
 
 from __future__ import annotations
 
@@ -7,34 +7,121 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pixpnet.commands.device import DEVICE_HELP, MOVED_HELP, TRUST_HELP, choose_device
+from pixpnet.commands.family_text import csv_table, latex_table, text_table
+from pixpnet.commands.output import check_output
+from pixpnet.views.console import plain_console
+from pixpnet.views.progress import task_bars
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jsonargparse import ArgumentParser, Namespace
 
     from pixpnet.metrics.bootstrap import Estimate
+    from pixpnet.metrics.family_table import FamilyRow
     from pixpnet.metrics.suite import RunGroup, Spread
 
 EXAMPLES = """examples:
-  pixpnet compare runs/a runs/b                       their figures side by side (pixpnet measure comes first)
-  pixpnet compare runs/seed0 runs/seed1 runs/seed2    they differ in the seed alone: one row, mean ± deviation"""
+  pixpnet compare runs/pixpnet runs/tesnet                the paper's Table 1 for these runs, each audited
+  pixpnet compare runs/seed0 runs/seed1 runs/seed2        they differ in the seed alone: one row, mean ± deviation
+  pixpnet compare runs/* --format latex                   the same for a paper; csv and json as well
+  pixpnet compare runs/* --out family.png --venn venn.png accuracy against field, and who satisfies which desiderata"""
 
 _COLUMNS = ("run", "seeds", "MRF", "Acc.", "mapping", "S_con", "S_sta", "AUSC", "%2R")
+_FIGURES = (".png", ".svg", ".pdf")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declares what `compare` takes."""
     parser.add_argument(
-        "runs", type=Path, nargs="+", metavar="RUN", help="measured runs, or folders that measure --out wrote"
+        "runs", type=Path, nargs="+", metavar="RUN", help="run folders, or folders that measure --out wrote"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--format",
+        type=str,
+        choices=("text", "csv", "latex", "json"),
+        default="text",
+        help="how the tables are printed; csv and latex print Table 1 alone",
+    )
+    parser.add_argument("--json", action="store_true", help="the same as --format json")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="draw accuracy against field: x.png, x.svg or x.pdf")
+    parser.add_argument("--venn", type=Path, metavar="FILE", help="draw who satisfies which desiderata, likewise")
+    parser.add_argument("--data", type=str, default=None, help=MOVED_HELP)
+    parser.add_argument("--device", type=str, default="auto", help=DEVICE_HELP)
+    parser.add_argument("--trust-code", action="store_true", help=TRUST_HELP)
 
 
 def run(args: Namespace) -> int:
-    """Prints measured runs side by side."""
+    """Prints runs side by side."""
     from pixpnet.metrics.suite import compare
+    from pixpnet.model.file import MODEL_FILE
 
-    groups = compare(args.runs)
+    for path in filter(None, (args.out, args.venn)):
+        check_output(path, _FIGURES)
+    trained = [path for path in args.runs if (path / MODEL_FILE).exists()]
+    measured = [path for path in args.runs if path not in trained or (path / "measure" / "table.json").exists()]
+    form = "json" if args.json else args.format
+    if not trained and (form in ("csv", "latex") or args.out or args.venn):
+        raise ValueError("Table 1 is about runs, and these folders hold measurements alone: name the run folders")
+    # What cannot be compared is said before hours of audits.
+    groups = compare(measured) if measured else ()
+    _warn_of_other_ways(groups)
+    rows = _audited(trained, args)
+    _draw(rows, args)
+    if form == "json":
+        tables = {"family": [_family_record(row) for row in rows], "measured": [_record(group) for group in groups]}
+        sys.stdout.write(json.dumps(tables, indent=1) + "\n")
+    elif form in ("csv", "latex"):
+        sys.stdout.write(csv_table(rows) if form == "csv" else latex_table(rows))
+    else:
+        texts = [text_table(rows)] if rows else []
+        texts += [_text(groups)] if groups else []
+        sys.stdout.write("\n".join(texts))
+    return 0
+
+
+def _audited(runs: Sequence[Path], args: Namespace) -> tuple[FamilyRow, ...]:
+    from pixpnet.metrics.family_table import family_table
+
+    if not runs:
+        return ()
+    with task_bars(plain_console()) as told:
+        return family_table(
+            runs, args.data, trust_code=args.trust_code, device=str(choose_device(args.device)), told=told
+        )
+
+
+def _draw(rows: Sequence[FamilyRow], args: Namespace) -> None:
+    from pixpnet.views.family_figures import accuracy_figure, venn_figure
+    from pixpnet.whole_file import written_whole
+
+    for path, figure_of in ((args.out, accuracy_figure), (args.venn, venn_figure)):
+        if path is None:
+            continue
+        figure = figure_of(rows)
+        with written_whole(path) as temporary:
+            figure.savefig(temporary, format=path.suffix.lower().removeprefix("."))
+        sys.stderr.write(f"written: {path}\n")
+
+
+def _family_record(row: FamilyRow) -> dict[str, object]:
+    from pixpnet.metrics.suite import spread
+    from pixpnet.records import to_plain
+
+    return {
+        **to_plain(row),
+        "title": row.title,
+        "desiderata": list(row.desiderata),
+        "accuracy": to_plain(row.accuracy),
+        "winning_region": to_plain(row.winning_region),
+        "S_con": to_plain(spread(row.consistency)),
+        "S_sta": to_plain(spread(row.stability)),
+        "validation": row.validation,
+    }
+
+
+def _warn_of_other_ways(groups: Sequence[RunGroup]) -> None:
     ways = dict.fromkeys(json.dumps(_way(group)) for group in groups)
     if len(ways) > 1:
         sys.stderr.write(
@@ -42,11 +129,6 @@ def run(args: Namespace) -> int:
             + "; ".join(", ".join(f"{name} {value}" for name, value in json.loads(way).items()) for way in ways)
             + "\n"
         )
-    if args.json:
-        sys.stdout.write(json.dumps([_record(group) for group in groups], indent=1) + "\n")
-    else:
-        sys.stdout.write(_text(groups))
-    return 0
 
 
 def _way(group: RunGroup) -> dict[str, object]:

@@ -76,7 +76,7 @@ def group_tables(tables: Sequence[Table]) -> tuple[RunGroup, ...]:
     """Puts runs together that differ in nothing but their seed, in the order in which they come."""
     groups: dict[str, list[Table]] = {}
     for table in tables:
-        key = json.dumps([table.data, plain_config(_without_seed(table.config)), to_plain(table.settings)])
+        key = json.dumps([table.data, plain_config(without_seed(table.config)), to_plain(table.settings)])
         groups.setdefault(key, []).append(table)
     return tuple(RunGroup(tuple(tables_of_group)) for tables_of_group in groups.values())
 
@@ -94,6 +94,6 @@ def spread(values: Sequence[float | None]) -> Spread | None:
     return Spread(fmean(defined), deviation, len(defined), len(values) - len(defined))
 
 
-def _without_seed(config: RunConfig) -> RunConfig:
+def without_seed(config: RunConfig) -> RunConfig:
     """What decides a run but for chance: neither the machine nor the number of workers does."""
     return replace(config, seed=0, num_workers=0, trainer=TrainerOptions(precision=config.trainer.precision))

@@ -151,7 +151,7 @@ def test_the_command_prints_and_draws_the_table(
 
 def test_wrong_calls_are_told_what_to_do(trained_run: Path, tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="a list of runs"):
-        family_table(trained_run)  # type: ignore[arg-type]
+        family_table(str(trained_run))
     with pytest.raises(ValueError, match="named twice"):
         family_table([trained_run, trained_run])
     assert main(["compare", str(tmp_path), "--format", "latex"]) == 1

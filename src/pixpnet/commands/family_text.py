@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pixpnet.class_names import printable
-from pixpnet.commands.table import aligned
+from pixpnet.wording import aligned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,6 +2,7 @@
 
     python benchmarks/ordering.py [--quick]
     python benchmarks/ordering.py --curve 1000      every step of a curve both ways, on the small network
+    python benchmarks/ordering.py --windows         on windows: single pixels, and the points of the stepped test
 
 Random weights (the speed does not depend on them), one thread, processor time. A pass over 224 x 224 pixels has 50,176
 steps; here the beginning, the middle and the end of an order are walked, for a map with one hot spot (pixels next to
@@ -24,10 +25,13 @@ import torch
 from pixpnet import zoo
 from pixpnet.data import Preprocessing
 from pixpnet.members.pixpnet import Architecture
+from pixpnet.metrics.ordering.by_cell import cellwise_distance_maps
 from pixpnet.metrics.ordering.full import full_distance_maps
 from pixpnet.metrics.ordering.incremental import incremental_distance_maps
 from pixpnet.metrics.ordering.plan import Plan, plan
+from pixpnet.metrics.ordering.spacing import Spacing, first_steps
 from pixpnet.model import Backbone, PixPNet
+from pixpnet.windows import Windows
 
 WANTED = {("vgg11", "maxpool4"): 20.0, ("vgg16", "maxpool4"): 12.0}
 NETWORKS = [("vgg11", "maxpool4", 224), ("vgg16", "maxpool4", 224), ("resnet18", "layer2", 224), ("small-61", "", 96)]
@@ -109,15 +113,53 @@ def whole_curve(steps: int) -> int:
     return 0 if largest < 1e-5 else 1
 
 
+def on_windows() -> int:
+    """Compares whole passes with passes over the windows that hold a pixel which came back, on windows of 7.7 %."""
+    size, worst = 384, 0.0
+    print("whole passes / windows that changed, CPU seconds a step of both, largest difference of a distance")
+    for start_layer in ("layer1", ""):
+        torch.manual_seed(0)
+        backbone = Backbone(zoo.build("resnet18"), "layer4", (size, size), (), Windows(72, 40, start_layer))
+        model = PixPNet(backbone, Architecture(), [str(n) for n in range(12)], Preprocessing().scaled_to(size)).eval()
+        start, image = torch.randn(2, 3, size, size, generator=torch.Generator().manual_seed(0))
+        for kind, order in orders(size).items():
+            points = first_steps(Spacing(), size * size)[::6]
+            # The first of these is a whole pass either way, which a curve has only one of.
+            for name, steps in (
+                ("single pixels", torch.arange(9) + 50_000),
+                ("points of the stepped test", points[::6]),
+            ):
+                maps, taken = [], []
+                for passes in (full_distance_maps, cellwise_distance_maps):
+                    done: list[torch.Tensor] = []
+                    taken.append(
+                        seconds(lambda: done.extend(passes(model, start, image, order, PROTOTYPE, steps, 4)))  # noqa: B023
+                    )
+                    maps.append(torch.cat(done))
+                once = taken[0] / len(steps)
+                full, partly = taken[0] - once, taken[1] - once
+                worst = max(worst, float((maps[0] - maps[1]).abs().max()))
+                count = len(steps) - 1
+                print(
+                    f"  from {start_layer or 'the image':9s} {kind:13s} {name:27s} {full / partly:5.1f}   "
+                    f"{full / count:.3f} {partly / count:.3f}   {worst:.0e}",
+                    flush=True,
+                )
+    return 0 if worst < 1e-6 else 1
+
+
 def main() -> int:
     """Measures and prints; the exit code says whether the wanted ratios are reached."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer steps")
     parser.add_argument("--curve", type=int, metavar="STEPS", help="compare every one of so many steps, both ways")
+    parser.add_argument("--windows", action="store_true", help="on windows, where whole windows are computed again")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     if arguments.curve:
         return whole_curve(arguments.curve)
+    if arguments.windows:
+        return on_windows()
     reached = True
     print("whole forward pass / incremental step, milliseconds of both, largest relative error of a similarity map")
     for name, at, size in NETWORKS:

@@ -5,7 +5,8 @@
         --variants - architecture.pooling=max optimization.views=1,optimization.epochs=32
 
 A setting is SIZE:WINDOW:STRIDE:FROM. FROM may be empty (windows of the image itself), and so may WINDOW and STRIDE (no
-windows). A variant is a list of values that differ from the preset's, "-" for none. For each pair the study prints
+windows); both may be several numbers with commas, for several grids. A variant is a list of values that differ from
+the preset's, "-" for none. For each pair the study prints
 
 - the mean share of the image that a cell sees;
 - what a forward pass costs, in passes of the same backbone to the same layer on one image of 224 x 224 (CPU time,
@@ -130,10 +131,17 @@ def with_setting(config: RunConfig, setting: str) -> RunConfig:
     return replace(
         config,
         size=int(size),
-        window=float(window) if window else None,
-        window_stride=float(stride) if stride else None,
+        window=_numbers(window),
+        window_stride=_numbers(stride),
         window_from=start,
     )
+
+
+def _numbers(text: str) -> float | str | None:
+    """A number, several with commas as they are, or None for nothing."""
+    if not text:
+        return None
+    return text if "," in text else float(text)
 
 
 def with_variant(config: RunConfig, variant: str) -> RunConfig:

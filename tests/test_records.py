@@ -213,14 +213,24 @@ def made(value: Any) -> Any:
     return value.func(**{name: made(inner) for name, inner in value.keywords.items()}) if callable(value) else value
 
 
+def with_commas(numbers: list[float]) -> str:
+    return ",".join(map(str, numbers))
+
+
 configurations = records_of(
     RunConfig,
     member=st.just("pixpnet"),
-    window=st.floats(0.1, 0.9),
-    window_stride=st.none() | st.floats(1, 90),
+    window=st.floats(0.1, 0.9) | st.lists(st.integers(1, 400), min_size=2, max_size=3).map(with_commas),
+    window_stride=st.none() | st.floats(1, 90) | st.lists(st.floats(1, 90), min_size=2, max_size=3).map(with_commas),
     settings=records_of(
         PixPNetConfig,
-        architecture=records_of(Architecture),
+        # Regions have a price only where some of the prototypes speak.
+        architecture=records_of(
+            Architecture, prototypes_per_class=st.just(9), terms_per_class=st.just(None), field_price=st.just(0.0)
+        )
+        | records_of(
+            Architecture, prototypes_per_class=st.just(9), terms_per_class=st.integers(1, 8), head=st.just("class_sum")
+        ),
         losses=records_of(Losses),
         optimization=records_of(Optimization, warm_up_epochs=st.just(0), frozen=st.just("")),
         replacement=records_of(Replacement),

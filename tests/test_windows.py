@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixpnet.windows import Windows, resolve_windows, window_starts
+from pixpnet.windows import Scale, Windows, resolve_windows, window_starts
 
 
 @given(st.integers(1, 400), st.data())
@@ -42,6 +42,30 @@ def test_a_window_may_be_given_in_pixels_or_as_a_fraction() -> None:
     ],
 )
 def test_windows_that_cannot_be_are_refused_by_name(window: float, stride: float | None, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        resolve_windows(window, stride, "", 384)
+
+
+def test_several_sizes_have_one_stride_each_or_one_for_all() -> None:
+    assert resolve_windows("72,144", "40,80", "layer1", 384) == Windows(72, 40, "layer1", (Scale(144, 80),))
+    assert resolve_windows("0.25, 192", 48, "", 384) == Windows(96, 48, "", (Scale(192, 48),))
+    assert resolve_windows("60,100,20", None, "", 384) == Windows(60, 30, "", (Scale(100, 50), Scale(20, 10)))
+    assert Windows(8, 4, "x", (Scale(16, 2),)).each == (Windows(8, 4, "x"), Windows(16, 2, "x"))
+
+
+@pytest.mark.parametrize(
+    ("window", "stride", "says"),
+    [
+        ("72,144", "40,80,90", "2 sizes of windows have one stride each, or one for all, and 3 came"),
+        ("72", "40,80", "1 sizes of windows"),
+        ("72,large", None, "several with commas such as 72,144, got '72,large'"),
+        ("72,", None, "several with commas"),
+        ("72,72", None, "differ in size, got 72, 72 pixels"),
+        ("72,400", None, "window of 400 pixels does not fit"),
+        ("72,144", "40,150", "windows of 144 pixels with a stride of 150 would leave gaps"),
+    ],
+)
+def test_several_sizes_that_cannot_be_are_refused_by_name(window: str, stride: str | None, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         resolve_windows(window, stride, "", 384)
 

@@ -20,7 +20,7 @@ from pixpnet.records import (
 )
 from pixpnet.safe_yaml import load_yaml, read_yaml_text
 from pixpnet.settings import MemberSettings, Optimization
-from pixpnet.windows import Windows, resolve_windows
+from pixpnet.windows import Windows, lengths, resolve_windows
 
 # A backbone or a dataset that the caller handed over as an object, and of which a file knows the name alone.
 GIVEN = "given:"
@@ -74,8 +74,10 @@ class RunConfig:
         edits: changes of the backbone that make the fields of its cells smaller, as a list in brackets:
             [pointwise:layer3.1.conv2] (a convolution becomes 1 x 1), unstride:layer3.0, drop:layer3.1
         window: run the backbone on overlapping windows of this side, in pixels or, below 1, as a fraction of the
-            image's side. A cell is then the pooled output of one window, and sees that window and nothing else
-        window_stride: largest step between windows, in pixels or as a fraction; by default half a window
+            image's side. A cell is then the pooled output of one window, and sees that window and nothing else.
+            Several sizes, with commas (72,144), make a grid of cells each, and prototypes are shared out among them
+        window_stride: largest step between windows, in pixels or as a fraction, one for all sizes or one for each
+            (40,80); by default half a window
         window_from: run the layers up to this one once on the whole image and cut windows from its map: cheaper, and
             a cell sees its window and the margin that those layers see
         weights: a file of its weights (.pth or .safetensors), imagenet to download them, or none for random ones;
@@ -106,8 +108,8 @@ class RunConfig:
     backbone: str = "small"
     at: str = ""
     edits: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
-    window: float | None = field(default=None, metadata=ADDED_LATER)
-    window_stride: float | None = field(default=None, metadata=ADDED_LATER)
+    window: float | str | None = field(default=None, metadata=ADDED_LATER)
+    window_stride: float | str | None = field(default=None, metadata=ADDED_LATER)
     window_from: str = field(default="", metadata=ADDED_LATER)
     weights: str | None = None
     size: int | None = None
@@ -142,6 +144,9 @@ class RunConfig:
             raise ValueError(f"size is a number of pixels above 0, got {self.size}")
         if self.window is None and (self.window_stride is not None or self.window_from):
             raise ValueError("a window stride, or a layer to cut windows from, needs the size of a window: --window")
+        for name, value in (("window", self.window), ("window stride", self.window_stride)):
+            if value is not None:
+                lengths(value, name)
         if self.seed < 0 or self.num_workers < 0:
             raise ValueError(f"seed and num_workers are not negative, got {self.seed} and {self.num_workers}")
         refuse_above(self, _LARGEST)

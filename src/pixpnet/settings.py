@@ -47,6 +47,8 @@ class Optimization:
         frozen: what of the backbone never learns, so that its features are computed once for each view and kept: all,
             all_but_last (the last stage before the cut learns), or a layer (everything up to it). Nothing by default.
             `views` are then those that are kept, and each epoch sees them all, and the plain image
+        windows_at_once: with windows and a backbone that learns, through how many windows gradients flow at a time;
+            the others are computed again when their turn comes: less memory, and another forward pass. All by default
     """
 
     epochs: int = 20
@@ -66,12 +68,15 @@ class Optimization:
     frozen_statistics: bool = False
     frozen: str = field(default="", metadata=ADDED_LATER)
     pretraining_cells: int = field(default=1, metadata=ADDED_LATER)
+    windows_at_once: int | None = field(default=None, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         positive(self, "epochs", "batch_size", "pretraining_cells", "lr_rise", "lr_step_epochs", "lr_step_factor")
         epochs = dict.fromkeys(("epochs", "pretraining_epochs", "lr_step_epochs"), _MOST_EPOCHS)
         most = {"batch_size": 65536, "views": 10_000, "pretraining_cells": 2**24}
         refuse_above(self, epochs | most, "optimization.")
+        if self.windows_at_once is not None and self.windows_at_once < 1:
+            raise ValueError(f"windows_at_once is at least 1, got {self.windows_at_once}")
         if self.views is not None and self.views < 1:
             raise ValueError(f"views is at least 1, got {self.views}")
         if self.pretraining_epochs < 0:

@@ -17,7 +17,7 @@ from pixpnet.cli import main
 from pixpnet.config import RunConfig, read_config
 from pixpnet.data import DataSet, preprocess
 from pixpnet.explanation import Explanation, explain, prove
-from pixpnet.family import MEMBERS, member_named
+from pixpnet.family import DEFAULT, MEMBERS, member_named
 from pixpnet.metrics.auditing import audit
 from pixpnet.metrics.suite import MeasureSettings, measure
 from pixpnet.model import PixPNet
@@ -30,7 +30,13 @@ from tests.training.material import draw_pictures, replaced_and_judged
 from tests.training.sameness import same
 
 # Two cuts of one backbone, so that whatever counts on a single grid shows.
-CASES = [(name, "") for name in MEMBERS] + [(name, "stage2,stage3") for name in MEMBERS]
+CASES: list[tuple[str, dict[str, Any]]] = [(name, {}) for name in MEMBERS]
+CASES += [(name, {"at": "stage2,stage3"}) for name in MEMBERS]
+# Windows of two sizes: the grids are not one behind the other, and are of one layer.
+CASES += [(DEFAULT, {"window": "12,24", "window_stride": "6,8"})]
+# Of two sizes with a price: the decision chooses, image by image, which prototypes speak.
+PRICED = {"window": "12,24", "window_stride": "6,8", "terms_per_class": 2, "field_price": 3.0}
+CASES += [(DEFAULT, PRICED)]
 
 
 class Made:
@@ -56,11 +62,20 @@ def squares(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return draw_pictures(tmp_path_factory.mktemp("contract") / "squares")
 
 
-@pytest.fixture(scope="module", params=CASES, ids=lambda case: " @ ".join(filter(None, case)))
+def named(case: tuple[str, dict[str, Any]]) -> str:
+    return " @ ".join((case[0], *(str(value) for value in case[1].values())))
+
+
+@pytest.fixture(scope="module", params=CASES, ids=named)
 def made(request: pytest.FixtureRequest, squares: Path, tmp_path_factory: pytest.TempPathFactory) -> Made:
-    name, cuts = request.param
+    name, options = request.param
     folder = tmp_path_factory.mktemp("runs")
-    config, path = run_config(name, "laptop", squares, folder, at=cuts), folder / "run"
+    chosen = {key: value for key, value in options.items() if key in ("terms_per_class", "field_price")}
+    others = {key: options[key] for key in options.keys() - chosen.keys()}
+    config, path = run_config(name, "laptop", squares, folder, **others), folder / "run"
+    if chosen:
+        architecture: Any = config.settings.architecture
+        config = config.with_settings(architecture=replace(architecture, **chosen))
     assert train(config, path) is not None
     return Made(path, config)
 

@@ -110,11 +110,11 @@ def test_only_the_five_highest_scores_are_compared() -> None:
     cells = torch.zeros(18, 3, dtype=torch.int64)
     cells[2, 1:] = 1
     counter = DistinctivenessCounter(model)
-    counter.update(Answer(APART, 2, scores, cells))
+    counter.update(Answer(APART, 2, scores, cells, torch.ones(len(scores), dtype=torch.bool)))
     assert mean(counter.compute().field) == 0.0
     # With all six, 5 of the 15 pairs share no pixel.
     counter = DistinctivenessCounter(model, most=6)
-    counter.update(Answer(APART, 2, scores, cells))
+    counter.update(Answer(APART, 2, scores, cells, torch.ones(len(scores), dtype=torch.bool)))
     assert mean(counter.compute().field) == pytest.approx(5 / 15)
 
 

@@ -14,7 +14,7 @@ from pixpnet.fields import receptive_fields
 from pixpnet.fields.verify import verify_fields
 from pixpnet.members.pixpnet import Architecture
 from pixpnet.model import Backbone, CutError, PixPNet
-from pixpnet.windows import Windows, window_starts
+from pixpnet.windows import Scale, Windows, window_starts
 
 # Small images are seen whole by deep layers; here that is on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore::pixpnet.model.FieldWarning")
@@ -131,6 +131,66 @@ def test_windows_that_do_not_fit_a_network_are_refused(windows: Windows, says: s
         Backbone(zoo.build("squeezenet1_1"), "maxpool2", (48, 48), (), windows)
 
 
+TWO_SIZES = [Windows(32, 16, "", (Scale(48, 24),)), Windows(16, 16, "layer1", (Scale(32, 16),))]
+
+
+@pytest.mark.parametrize("frozen", ["", "all", "layer2"])
+@pytest.mark.parametrize("windows", TWO_SIZES, ids=["image", "layer1"])
+def test_each_size_of_windows_gives_the_cells_of_a_backbone_with_that_size_alone(windows: Windows, frozen: str) -> None:
+    network, images = zoo.build("resnet18"), torch.randn(2, 3, 64, 64)
+    backbone = Backbone(network, "layer3", (64, 64), (), windows).eval()
+    backbone.freeze(frozen, (64, 64))
+    alone = [Backbone(network, "layer3", (64, 64), (), one).eval() for one in windows.each]
+    with torch.no_grad():
+        maps = backbone.maps(images)
+        assert len(maps) == len(alone) == 2
+        for grid, (cells, one) in enumerate(zip(maps, alone, strict=True)):
+            assert torch.equal(cells, one(images))
+            assert torch.equal(backbone.grid_map(images, grid), cells)
+        if frozen:
+            again = backbone.tail_maps(backbone.stem(images))
+            assert all(torch.equal(one, other) for one, other in zip(again, maps, strict=True))
+            parts = backbone.stem_parts(images)
+            for part, one in enumerate(alone):
+                one.freeze(frozen, (64, 64))
+                assert torch.equal(parts[part], one.stem(images))
+                assert torch.equal(backbone.stem_parts(images, (part,))[0], parts[part])
+
+
+@pytest.mark.parametrize("windows", TWO_SIZES, ids=["image", "layer1"])
+def test_a_network_with_windows_of_two_sizes_says_and_keeps_both(windows: Windows, tmp_path: Path) -> None:
+    backbone = Backbone(zoo.build("resnet18"), "layer2", (64, 64), (), windows)
+    made = Architecture(dim=8, prototypes_per_class=5, pooling="distinct", terms_per_class=3, field_price=4.0)
+    model = PixPNet(backbone, made, ("jay", "wren"), Preprocessing().framed("pad").scaled_to(64), "resnet18").eval()
+    assert [len(grid.prototypes) for grid in model.grids] == [6, 4]
+    assert model.backbone.cut == f"layer2 on windows of {windows.size} and {windows.more[0].size} px"
+    small, large = model.fields
+    assert small.mean_fraction_union < large.mean_fraction_union
+    for grid, field in enumerate(model.fields):
+        network = model.embedding(grid)
+        assert not verify_fields(network, (3, 64, 64), pixels=3).disagreements
+        sides = window_starts(64, windows.each[grid].size, windows.each[grid].stride)
+        assert field.shape[1:] == (len(sides), len(sides))
+    # What a prototype pays: the price times the mean field of its grid.
+    assert model.head.prices.tolist() == pytest.approx(
+        [4.0 * small.mean_fraction_union] * 6 + [4.0 * large.mean_fraction_union] * 4
+    )
+    model.save(tmp_path / "model.safetensors")
+    again, images = PixPNet.load(tmp_path / "model.safetensors"), torch.randn(2, 3, 64, 64)
+    assert again.backbone.windows == windows
+    with torch.no_grad():
+        assert torch.equal(again(images).logits, model(images).logits)
+
+
+def test_windows_of_several_sizes_are_for_one_layer_and_must_all_fit() -> None:
+    with pytest.raises(CutError, match=r"windows are cut for one layer, and there are 2.*--window 72,144"):
+        Backbone(zoo.build("resnet18"), "layer1,layer2", (64, 64), (), Windows(32, 16, "", (Scale(48, 24),)))
+    with pytest.raises(CutError, match="window of 60 pixels does not fit into images of 48 x 48"):
+        Backbone(zoo.build("squeezenet1_1"), "maxpool2", (48, 48), (), Windows(24, 12, "", (Scale(60, 30),)))
+    with pytest.raises(CutError, match="does not run on windows of 2 x 2"):
+        Backbone(zoo.build("squeezenet1_1"), "maxpool2", (48, 48), (), Windows(24, 12, "", (Scale(2, 2),)))
+
+
 class Skipping(nn.Module):
     """Its last layer reads the image again: nothing can be cut in between."""
 
@@ -199,3 +259,23 @@ def test_a_copy_of_a_backbone_has_parts_of_its_own() -> None:
             parameter.zero_()
         assert torch.equal(backbone(images), before)
         assert not np.allclose(other(images), before)
+
+
+@pytest.mark.parametrize("windows", [Windows(32, 16), Windows(16, 16, "layer1")], ids=["image", "layer1"])
+def test_learning_through_a_few_windows_at_once_gives_the_same_gradients(windows: Windows) -> None:
+    backbone = Backbone(zoo.build("resnet18"), "layer2", (64, 64), (), windows).eval()
+    images = torch.randn(2, 3, 64, 64)
+    gradients = []
+    for at_once in (None, 5):
+        backbone.windows_at_once = at_once
+        backbone.zero_grad()
+        maps = backbone(images)
+        (maps * torch.linspace(-1, 1, maps.numel()).reshape(maps.shape)).sum().backward()
+        learns = [parameter.grad.flatten() for parameter in backbone.parameters() if parameter.grad is not None]
+        gradients.append((maps.detach(), torch.cat(learns)))
+    torch.testing.assert_close(gradients[1][0], gradients[0][0])
+    scale = gradients[0][1].abs().max()
+    torch.testing.assert_close(gradients[1][1] / scale, gradients[0][1] / scale, rtol=1e-4, atol=1e-5)
+    backbone.train()
+    with pytest.raises(ValueError, match=r"statistics of all windows.*--frozen-statistics"):
+        backbone(images)

@@ -17,6 +17,7 @@ from pixpnet.model import Backbone, PixPNet
 from pixpnet.settings import Optimization
 from pixpnet.training import evaluate, train
 from pixpnet.training.features import Features, FeaturesError, ViewOf
+from pixpnet.windows import Scale, Windows
 from tests.training.material import in_child, small_config
 from tests.training.sameness import same
 
@@ -71,6 +72,34 @@ def test_nothing_is_computed_twice_and_views_differ(data: DataSet, tmp_path: Pat
     assert not torch.equal(first[1], first[2])
 
 
+def on_windows(windows: Windows) -> Backbone:
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(3, 6, 3, stride=2), nn.ReLU(), nn.Conv2d(6, 4, 3))
+    made = Backbone(network, "", (32, 32), (), windows).eval()
+    made.freeze("all", (32, 32))
+    return made
+
+
+def test_networks_with_one_size_of_windows_and_with_several_share_what_is_kept(data: DataSet, tmp_path: Path) -> None:
+    both, views = Windows(12, 6, "", (Scale(24, 8),)), some_views(data)
+    small, large = both.each
+    assert features_in(tmp_path, data, on_windows(small)).compute(views[:4]) == 4
+    together = features_in(tmp_path, data, on_windows(both))
+    seen: list[int] = []
+    # Of four views the second size is missing, of five both.
+    assert together.compute(views, progress=lambda done, of: seen.append(done)) == 9
+    assert seen[-1] == len(views)
+    assert features_in(tmp_path, data, on_windows(large)).compute(views) == 0
+    assert features_in(tmp_path, data, on_windows(both)).compute(views) == 0
+    batch = together.batch(views)
+    maps = on_windows(both).tail_maps(batch.images)
+    for grid, one in enumerate((small, large)):
+        alone = features_in(tmp_path, data, on_windows(one)).batch(views)
+        assert torch.equal(maps[grid], alone.images)
+        assert torch.equal(batch.to_source, alone.to_source)
+        assert batch.ids == alone.ids
+
+
 def test_a_view_has_the_same_bits_in_any_order_and_after_any_interruption(data: DataSet, tmp_path: Path) -> None:
     views = some_views(data)
     whole = features_in(tmp_path / "whole", data)
@@ -111,7 +140,8 @@ def test_features_of_code_that_changed_under_the_same_name_are_refused(data: Dat
     views = [ViewOf(entry) for entry in data.train[:3]]
     stem = backbone()
     features_in(tmp_path, data, stem).compute(views)
-    stem.stem = lambda images: Backbone.stem(stem, images) * 2  # type: ignore[method-assign]
+    plain = stem.stem_parts
+    stem.stem_parts = lambda *given: tuple(2 * part for part in plain(*given))  # type: ignore[method-assign]
     with pytest.raises(FeaturesError, match=r"not those of this network.*delete that folder"):
         features_in(tmp_path, data, stem).compute(views)
 

@@ -104,6 +104,10 @@ def _problems(explanation: Explanation) -> Iterator[str]:
     for y0, x0, y1, x1 in chain.from_iterable(map(_boxes, explanation.classes)):
         if not (0 <= y0 < y1 <= height and 0 <= x0 < x1 <= width):
             yield f"the box {(y0, x0, y1, x1)} is empty or reaches out of the image of {height} x {width} pixels"
+    for term in chain.from_iterable(explained.terms for explained in explanation.classes):
+        pixels = sum((y1 - y0) * (x1 - x0) for y0, x0, y1, x1 in term.region)
+        if term.share is not None and not _close(term.share, pixels / (height * width)):
+            yield f"the region of prototype {term.prototype} is not {term.share} of the image"
 
 
 def _wrong_path(explained: ClassExplanation, names: tuple[str, ...]) -> Iterator[str]:

@@ -142,6 +142,7 @@ def _explanation(
         more_sights=tuple(more_sights),
         score_note=score_note(model),
         other_answers=tuple(OtherAnswer(rule, model.class_names[int(answers)]) for rule, answers in others.items()),
+        choice_note=model.head.choice_note,
     )
 
 
@@ -325,6 +326,7 @@ def _term(
     unowned = NOBODY if origin is None else origin.label
     label = explained if explained in owners else next(iter(owners), unowned)
     name = picture_name(prototype, len(answer.scores))
+    region = seen.grid.comparison.region((row, col), seen.field, answer.places[seen.grid.number]((row, col)))
     return Term(
         prototype=prototype,
         label=label,
@@ -334,13 +336,14 @@ def _term(
         distance=answer.distances[prototype],
         contribution=contribution,
         cell=(row, col),
-        region=seen.grid.comparison.region((row, col), seen.field, answer.places[seen.grid.number]((row, col))),
+        region=region,
         origin=origin,
         crop=None if answer.pictures is None else answer.pictures.file(f"{name}.png"),
         picture=None if answer.pictures is None else answer.pictures.file(f"{name}.jpg"),
         grid=seen.grid.number,
         also=tuple(model.class_names[owner] for owner in owners if owner != label),
         parts=() if answer.pictures is None or origin is None else answer.pictures.parts_of(prototype),
+        share=sum((y1 - y0) * (x1 - x0) for y0, x0, y1, x1 in region) / math.prod(seen.field.space),
     )
 
 

@@ -18,6 +18,7 @@ from pixpnet.explanation.path_text import leaf_text, not_found_text, other_answe
 from pixpnet.explanation.record import ClassExplanation, Explanation, Term
 from pixpnet.explanation.text import (
     also_text,
+    choice_text,
     contrast_text,
     location,
     proof_result,
@@ -51,7 +52,8 @@ def html_of(explanation: Explanation) -> str:
     if proofs:
         parts.append(f"<p>{escape(proofs_text(proofs))}</p>")
     about_paths = filter(None, (other_answers_text(explanation), not_found_text(explanation)))
-    sentences = (*about_paths, *sight_text(explanation))
+    choice = () if explanation.choice_note is None else (choice_text(explanation.choice_note),)
+    sentences = (*about_paths, *choice, *sight_text(explanation))
     parts += [f"<p>{escape(sentence)}</p>" for sentence in sentences]
     parts.append("</div>")
     return "\n".join(parts)

@@ -110,6 +110,7 @@ class Term:
         also: names of the other classes that the prototype speaks for.
         parts: annotated parts that the prototype's own region holds, the one nearest to its middle first; empty where
             the data set knows none.
+        share: of the image's pixels that the region holds, 0 to 1; None in files of earlier versions.
     """
 
     prototype: int
@@ -128,6 +129,7 @@ class Term:
     grid: int = field(default=0, metadata=ADDED_LATER)
     also: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
     parts: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
+    share: float | None = field(default=None, metadata=ADDED_LATER)
 
     def origin_in_source(self) -> tuple[Polygon, ...]:
         """The prototype's own region in the pixels of its training image's file; see `Explanation.in_source`."""
@@ -263,8 +265,7 @@ class Explanation:
         logits: of all classes, in that order.
         classes: explained classes: the predicted one, then those asked for, or the runner-up.
         head: what the decision that made the logits calls itself.
-        explanation_size: how many elements (scores and weights) a person must read for one class, as the paper counts
-            them: positive ones, and positive and negative; see `ExplanationSize`.
+        explanation_size: how many elements a person must read for one class, as `ExplanationSize` counts them.
         sight: what the cells can see; with several grids, those of the first.
         model: what the model is, in a few words (backbone @ layer).
         more_sights: what the cells of further grids can see.
@@ -273,6 +274,7 @@ class Explanation:
         other_answers: what other rules would answer to the same scores (a soft tree, read as a hard one).
         deciding: which scores decide the answer, after `prove`; None where that was not asked or cannot be told.
         not_deciding: why it cannot be told, as a sentence; empty where it can, or was not asked.
+        choice_note: how the prototypes were chosen that speak in this image; None where all of them do.
     """
 
     image: str
@@ -292,6 +294,7 @@ class Explanation:
     other_answers: tuple[OtherAnswer, ...] = field(default=(), metadata=ADDED_LATER)
     deciding: Deciding | None = field(default=None, metadata=ADDED_LATER)
     not_deciding: str = field(default="", metadata=ADDED_LATER)
+    choice_note: str | None = field(default=None, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         height, width = self.size

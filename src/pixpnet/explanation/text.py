@@ -78,6 +78,15 @@ def score_text(note: str) -> str:
     return f"A score is more than the similarity of its cell: {note.rstrip('.')}."
 
 
+def choice_text(note: str) -> str:
+    """How the prototypes were chosen that speak, as a sentence.
+
+    >>> choice_text("of the 20 prototypes of a class the 10 speak whose scores are largest")
+    'Of the 20 prototypes of a class the 10 speak whose scores are largest.'
+    """
+    return f"{note[:1].upper()}{note[1:]}."
+
+
 def also_text(term: Term) -> str:
     """The other classes that a term's prototype speaks for; empty where there are none."""
     return f"also of {', '.join(term.also)}" if term.also else ""
@@ -234,6 +243,8 @@ def _notes(explanation: Explanation, terms: Sequence[Term]) -> Iterator[str]:
     )
     if any(len(region) > 1 for term in terms for region in (term.region, term.origin.boxes if term.origin else ())):
         yield f"{_GAPS} with gaps: the part does not fill these rows and columns."
+    if explanation.choice_note is not None:
+        yield choice_text(explanation.choice_note)
     positive, both = explanation.explanation_size
     yield f"Elements to read for one class: {positive} (positive reasoning), {both} (positive and negative)."
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from pixpnet.data import Sample
@@ -28,6 +28,7 @@ class Answer:
         predicted: the class with the largest logit.
         scores: of every prototype.
         cells: of each prototype, its grid and the row and column of the cell that speaks for it there.
+        speaking: which prototypes count in this image, where the decision chooses among them.
         places: where the parts of that cell's patch are read, for each prototype, where that depends on the image;
             else empty.
     """
@@ -36,6 +37,7 @@ class Answer:
     predicted: int
     scores: Float[Tensor, " protos"]
     cells: Int64[Tensor, "protos 3"]
+    speaking: Bool[Tensor, " protos"]
     places: tuple[Places, ...] = ()
 
     def cells_of(self, prototypes: Int64[Tensor, " some"]) -> list[Cell]:
@@ -68,9 +70,17 @@ def answers(
             output = model(torch.stack([normalized_image(model, sample) for sample in batch]))
         predicted = output.logits.argmax(dim=1).tolist()
         scores, cells = output.matches.scores.cpu(), output.matches.cells.cpu()
+        speaking = model.head.speaking(output.matches.scores).cpu()
         for number, sample in enumerate(batch):
             where = torch.cat([grids[:, None], cells[number]], dim=1)
-            yield Answer(sample, predicted[number], scores[number], where, _places(output.matches, number, where))
+            yield Answer(
+                sample,
+                predicted[number],
+                scores[number],
+                where,
+                speaking[number],
+                _places(output.matches, number, where),
+            )
             done += 1
             if progress is not None:
                 progress(done, total)

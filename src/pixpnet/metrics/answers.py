@@ -2,7 +2,8 @@
 
 Prototypes that all look at one place are one witness, and regions that cover the whole image point at nothing. So, over
 images: how many different cells the prototypes of the *predicted* class won at, how much their regions overlap, how
-much of the image and of the object they cover together, and how large one of them is. Regions are exact fields.
+much of the image and of the object they cover together, and how large one of them is. Regions are exact fields. Where
+the decision chooses among the prototypes of a class, those count that speak in the image.
 
 The object is its bounding box; where a data set has masks and no boxes, its masks. Intervals draw whole classes again.
 """
@@ -70,7 +71,8 @@ class AnswerPlacesCounter:
         if size not in self._regions:
             self._regions[size] = CellRegions(self.model, size)
         regions, pixels = self._regions[size], size[0] * size[1]
-        cells = answer.cells_of(self.model.prototypes_of(answer.predicted).cpu())
+        own = self.model.prototypes_of(answer.predicted).cpu()
+        cells = answer.cells_of(own[answer.speaking[own]])
         seen = [regions.region(cell) for cell in cells]
         union = union_mask(seen, size)
         shown = object_mask(answer.sample)

@@ -1,16 +1,16 @@
 """The core f_core: any network, cut at a layer, with everything behind the cut removed (Sec. 4)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from pixpnet import zoo
-from pixpnet.fields import Field, Fields, receptive_fields
-from pixpnet.model.cells import CellLayout, WindowGrid, cut_windows, input_size, size_in_cells, tokens_of
+from pixpnet.model.cells import CellLayout, WindowGrid, as_grid, cut_windows, input_size, size_in_cells, tokens_of
 from pixpnet.model.edits import apply_edits, paths_of
 from pixpnet.model.errors import CutError
 from pixpnet.model.layers import (
@@ -18,33 +18,13 @@ from pixpnet.model.layers import (
     cut_layer,
     fields_of,
     layers_in_order,
-    sees_almost_everything,
-    warn_of_field,
 )
+from pixpnet.model.modes import evaluating, refuse_batch_statistics
+from pixpnet.model.pieces import Marks, pieces_of
 from pixpnet.model.pruning import refuse_edits_behind_the_cut, remove_what_is_not_used
-from pixpnet.model.segments import ForwardPass, Segment, SegmentError, take_apart, watched_pass
+from pixpnet.model.seeing import warn_if_it_sees_everything
+from pixpnet.model.segments import ForwardPass, Segment, watched_pass
 from pixpnet.windows import Windows
-
-
-class _Segments(NamedTuple):
-    """What the network runs, in pieces; none of them holds any of it.
-
-    Attributes:
-        opening: before windows are cut.
-        rest: from there, or from the images, to the cut.
-        middle: the part of `rest` that does not learn.
-        closing: what is behind it.
-        between_cuts: from the images to the first of several cuts, from there to the next one, and so on.
-        watched: from the images to the layer that is watched, and from there on: to the frozen one where there is one,
-            to each cut; none where nothing is watched.
-    """
-
-    opening: Segment | None
-    rest: Segment
-    middle: Segment
-    closing: Segment
-    between_cuts: tuple[Segment, ...] = ()
-    watched: tuple[Segment, ...] = ()
 
 
 class WatchedMaps(NamedTuple):
@@ -61,7 +41,8 @@ class Backbone(nn.Module):
     Cut at several layers, it gives a grid of cells for each (`maps`); its plain output is that of the last.
 
     With `windows`, the network runs on overlapping windows and each cell is the mean of what one window gives at the
-    cut, so its field is that window, at any depth and for any network, attention included.
+    cut, so its field is that window, at any depth and for any network, attention included. Windows of several sizes
+    give a grid of cells each, in the order of the sizes; the layers before the windows run once for all of them.
 
     Attributes:
         network: what is left of the network; its parameters keep their names.
@@ -70,9 +51,12 @@ class Backbone(nn.Module):
         edits: what was changed in the network before it was cut.
         windows: the windows that it runs on; None for the whole image.
         frozen: the layer up to which it does not learn: "" for nothing, "all" for everything.
+        windows_at_once: through how many windows gradients flow at a time. Others are computed again when their turn
+            comes, which bounds the memory of learning and costs another forward pass; None for all at once.
         watched: the layer whose map `maps_and_watched` gives beside those of the cuts; "" for none.
         channels: of the output.
-        grid_channels: of each grid, in the order of the layers.
+        grid_channels: of each grid, in the order of the layers, or of the sizes of windows.
+        grid_names: what each grid is, for people: its layer, and where windows have several sizes, their size.
     """
 
     def __init__(
@@ -99,9 +83,12 @@ class Backbone(nn.Module):
         """
         super().__init__()
         edited = paths_of(edits, network)
-        seen = input_size(size, windows)
+        scales = (None,) if windows is None else windows.each
+        seen, *others = dict.fromkeys(input_size(size, scale) for scale in scales)
         network = apply_edits(network, edits, (3, *seen)).eval()
         fields = fields_of(network, seen, windows)
+        for other in others:
+            fields_of(network, other, windows)  # says now if it does not run on windows of that size
         *taps, at = layers_in_order(at, network, fields, seen, windows)
         field = fields[at]
         tokens = None if windows is not None else tokens_of(field, fields)
@@ -116,7 +103,9 @@ class Backbone(nn.Module):
         self.at = ",".join([*taps, layer.name])
         self.edits = tuple(edits)
         self.windows = windows
+        self._scales = scales
         self.frozen = ""
+        self.windows_at_once: int | None = None
         self.watched = ""
         self.network = network
         self._stop = layer.call
@@ -124,11 +113,15 @@ class Backbone(nn.Module):
         self.channels = field.shape[field.channel_dim]
         grids = [fields[tap].shape for tap in taps]
         self.grid_channels = (*(shape[0] for shape in grids), self.channels)
-        self._grid_shapes = (
+        self.grid_names: tuple[str, ...] = (*taps, layer.name)
+        self._part_shapes: tuple[tuple[int, ...], ...] = (
             *grids,
             (self.channels, *(side for dim, side in enumerate(field.shape) if dim != field.channel_dim)),
         )
-        self._window_cells = (0, 0) if windows is None else size_in_cells(windows, fields, seen)
+        self._window_cells = tuple(size_in_cells(scale, fields, seen) for scale in scales if scale is not None)
+        if len(scales) > 1:
+            self.grid_channels *= len(scales)
+            self.grid_names = tuple(_on_windows(layer.name, scale) for scale in scales if scale is not None)
         forward_pass = watched_pass(network, self._stop, seen)
         if self._stop is not None:
             remove_what_is_not_used(network, forward_pass)
@@ -136,7 +129,7 @@ class Backbone(nn.Module):
         self._take_apart(forward_pass)
         # Convolutions on the CPU, and on GPUs in half precision, are faster with the channels last.
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self._warn_if_it_sees_everything(field, size, fields)
+        warn_if_it_sees_everything(self, field, size, fields)
 
     def forward(self, images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch channels rows cols"]:
         """Runs the network up to the (last) cut."""
@@ -149,37 +142,79 @@ class Backbone(nn.Module):
         if self.taps:
             return self._tapped(images)
         if self.frozen:
-            return self.tail_maps(self.stem(images))
-        maps, grid = self._opened(images)
-        return (self._cells(self._segments.rest, maps, grid),)
+            parts = self.stem_parts(images)
+            return self.tail_maps(parts[0]) if len(parts) == 1 else tuple(map(self._tail, parts))
+        return tuple(self._cells(self._segments.rest, *opened) for opened in self._opened(images))
+
+    def grid_map(
+        self, images: Float[Tensor, "batch 3 height width"], grid: int
+    ) -> Float[Tensor, "batch channels rows cols"]:
+        """The cells of one grid; the others are not computed where windows have several sizes."""
+        if self.taps or len(self._scales) == 1:
+            return self.maps(images)[grid]
+        if self.frozen:
+            return self._tail(*self.stem_parts(images, (grid,)))
+        (opened,) = self._opened(images, (grid,))
+        return self._cells(self._segments.rest, *opened)
+
+    @property
+    def cells_alone(self) -> bool:
+        """Whether a cell can be computed without the others: it is what one window gives."""
+        return self.windows is not None
+
+    def some_cells(
+        self, images: Float[Tensor, "batch 3 height width"], grid: int, wanted: Bool[Tensor, "batch rows cols"]
+    ) -> Float[Tensor, "cells channels"]:
+        """Some cells of a grid, image by image and row by row; only their windows are run (`cells_alone`)."""
+        some = wanted.flatten(1).any(dim=1)
+        if not some.any():
+            return images.new_zeros(0, self.channels)
+        ((windows, _),) = self._opened(images[some], (grid,))
+        return self._layout.pooled(self._segments.rest(self.network, windows[wanted[some].flatten()]))
 
     def stem(self, images: Float[Tensor, "batch 3 height width"]) -> Shaped[Tensor, "..."]:
         """What does not learn (`freeze`) makes of images: a tensor for each image, to be kept."""
+        return joined(self.stem_parts(images))
+
+    def stem_parts(
+        self, images: Float[Tensor, "batch 3 height width"], parts: Sequence[int] | None = None
+    ) -> tuple[Shaped[Tensor, "..."], ...]:
+        """What `stem` gives in the parts that can be kept by themselves: those of each size of windows.
+
+        Each is what a backbone on windows of that size alone gives. Without windows, or with one size, there is one.
+
+        Args:
+            images: of the size that was frozen for.
+            parts: which of them, by their numbers; all by default.
+        """
         if self.taps:
-            return torch.cat([cells.flatten(1) for cells in self._tapped(images)], dim=1)
+            return (joined(self._tapped(images)),)
         if self._keeps_watched:
             first, second, _ = self._segments.watched
             watched = first(self.network, images)
-            return torch.cat([watched.flatten(1), second(self.network, watched).flatten(1)], dim=1)
-        maps, grid = self._opened(images)
+            return (joined((watched, second(self.network, watched))),)
         if self.frozen == "all":
-            return self._cells(self._segments.rest, maps, grid)
-        features: Tensor = self._segments.middle(self.network, maps)
-        return features if grid is None else features.unflatten(0, grid)
+            return tuple(self._cells(self._segments.rest, *opened) for opened in self._opened(images, parts))
+        kept = []
+        for maps, grid in self._opened(images, parts):
+            features: Tensor = self._segments.middle(self.network, maps)
+            kept.append(features if grid is None else features.unflatten(0, grid))
+        return tuple(kept)
 
     def tail_maps(self, features: Shaped[Tensor, "..."]) -> tuple[Float[Tensor, "batch _channels _rows _cols"], ...]:
         """The cells at each cut, from what `stem` gave."""
-        if self.taps:
-            parts = features.split([prod(shape) for shape in self._grid_shapes], dim=1)
-            return tuple(part.unflatten(1, shape) for part, shape in zip(parts, self._grid_shapes, strict=True))
-        if self.frozen == "all":
-            return (features,)
         if self._keeps_watched:
             return self.tail_and_watched(features).maps
-        if self.windows is None:
-            return (self._cells(self._segments.closing, features, None),)
-        grid = WindowGrid(*features.shape[:3])
-        return (self._cells(self._segments.closing, features.flatten(0, 2), grid),)
+        if not self.taps and len(self._scales) == 1:
+            return (self._tail(features),)
+        parts = features.split([prod(shape) for shape in self._part_shapes], dim=1)
+        maps = (part.unflatten(1, shape) for part, shape in zip(parts, self._part_shapes, strict=True))
+        return tuple(maps) if self.taps else tuple(map(self._tail, maps))
+
+    @property
+    def stem_windows(self) -> tuple[Windows | None, ...]:
+        """The windows that each of `stem_parts` is of; None for the whole image."""
+        return self._scales
 
     def maps_and_watched(self, images: Float[Tensor, "batch 3 height width"]) -> WatchedMaps:
         """The cells at each cut, and the map of the layer that is watched, in one pass."""
@@ -197,7 +232,7 @@ class Backbone(nn.Module):
         """The same from what `stem` gave."""
         if not self._keeps_watched:  # the frozen layer itself is watched
             return WatchedMaps(self.tail_maps(features), features.detach())
-        shapes = self._watched_shapes
+        shapes = self._segments.watched_shapes
         parts = features.split([prod(shape) for shape in shapes], dim=1)
         watched, values = (part.unflatten(1, shape) for part, shape in zip(parts, shapes, strict=True))
         return WatchedMaps((self._cells(self._segments.watched[-1], values, None),), watched.detach())
@@ -228,7 +263,7 @@ class Backbone(nn.Module):
     @property
     def _keeps_watched(self) -> bool:
         """Whether features hold the map that is watched beside that of the frozen layer."""
-        return bool(self._watched_shapes) and self.frozen not in ("", "all")
+        return bool(self._segments.watched_shapes) and self.frozen not in ("", "all")
 
     def freeze(self, up_to: str, size: tuple[int, int]) -> None:
         """Says up to which layer the network does not learn, so that what it gives there can be kept.
@@ -242,6 +277,7 @@ class Backbone(nn.Module):
         """
         if up_to in ("", "all"):
             self.frozen = up_to
+            self._note_parts(size)
             return
         if self.taps:
             raise CutError(
@@ -255,13 +291,14 @@ class Backbone(nn.Module):
         except CutError:
             self.frozen = ""
             raise
+        self._note_parts(size)
 
     @property
     def cut(self) -> str:
         """The layer, what was changed in front of it and windows, for people; "" for a whole network as it was."""
         changes = f"after {', '.join(self.edits)}" if self.edits else ""
-        windows = "" if self.windows is None else f"on windows of {self.windows.size} px"
-        return " ".join(filter(None, (self.at, changes, windows)))
+        sizes = " and ".join(str(scale.size) for scale in self._scales if scale is not None)
+        return " ".join(filter(None, (self.at, changes, f"on windows of {sizes} px" if sizes else "")))
 
     def train(self, mode: bool = True) -> "Backbone":
         """Puts what learns into training mode; what is frozen answers as it always will."""
@@ -269,7 +306,7 @@ class Backbone(nn.Module):
         if self.frozen == "all":
             super().train(False)
         elif self.frozen:
-            for path in self._before_the_tail:
+            for path in self._segments.before_the_tail:
                 self.network.get_submodule(path).eval()
         return self
 
@@ -277,7 +314,7 @@ class Backbone(nn.Module):
         """The parameters that do not learn."""
         if self.frozen == "all":
             return set(self.parameters())
-        paths = self._before_the_tail if self.frozen else ()
+        paths = self._segments.before_the_tail if self.frozen else ()
         return {parameter for path in paths for parameter in self.network.get_submodule(path).parameters()}
 
     def frozen_state(self) -> dict[str, Tensor]:
@@ -285,7 +322,7 @@ class Backbone(nn.Module):
         state = self.network.state_dict()
         if self.frozen == "all":
             return state
-        before = tuple(f"{path}." for path in self._before_the_tail)
+        before = tuple(f"{path}." for path in self._segments.before_the_tail)
         return {name: tensor for name, tensor in state.items() if name.startswith(before)}
 
     def extra_repr(self) -> str:
@@ -294,13 +331,36 @@ class Backbone(nn.Module):
         windows = () if self.windows is None else (f"{self.windows}",)
         return ", ".join([where, f"{self.channels} channels", *self.edits, *windows])
 
-    def _opened(self, images: Tensor) -> tuple[Tensor, WindowGrid | None]:
-        """The windows, and how many there are, behind what runs before they are cut; the images if there are none."""
+    def _opened(self, images: Tensor, grids: Sequence[int] | None = None) -> Iterator[tuple[Tensor, WindowGrid | None]]:
+        """The windows of some grids, and how many there are, behind what runs before they are cut.
+
+        The images where there are no windows. One grid after the other, so that one batch of windows is held at a time.
+        """
         if self.windows is None:
-            return images, None
+            yield images, None
+            return
         opening = self._segments.opening
         maps = images if opening is None else opening(self.network, images)
-        return cut_windows(maps, *self._window_cells)
+        for grid in range(len(self._scales)) if grids is None else grids:
+            yield cut_windows(maps, *self._window_cells[grid])
+
+    def _tail(self, features: Tensor) -> Tensor:
+        """The cells of one grid, from what is kept of it."""
+        if self.frozen == "all":
+            return features
+        if self.windows is None:
+            return self._cells(self._segments.closing, features, None)
+        grid = WindowGrid(*features.shape[:3])
+        return self._cells(self._segments.closing, features.flatten(0, 2), grid)
+
+    def _note_parts(self, size: tuple[int, int]) -> None:
+        """Takes down the shapes of `stem_parts`, which one tensor of all of them does not show."""
+        if self.taps or len(self._scales) == 1 or not self.frozen:
+            return
+        first = next(self.parameters(), torch.zeros(()))
+        with evaluating(self):
+            parts = self.stem_parts(torch.zeros(1, 3, *size).to(first))
+        self._part_shapes = tuple(tuple(part.shape[1:]) for part in parts)
 
     def _tapped(self, images: Tensor) -> tuple[Tensor, ...]:
         *before, last = self._segments.between_cuts
@@ -311,66 +371,29 @@ class Backbone(nn.Module):
         return (*maps, self._cells(last, values, None))
 
     def _cells(self, segment: Segment, values: Tensor, windows: WindowGrid | None) -> Tensor:
-        return self._layout.cells(segment(self.network, values), windows)
+        at_once = self.windows_at_once
+        if windows is None or at_once is None or len(values) <= at_once or not torch.is_grad_enabled():
+            return self._layout.cells(segment(self.network, values), windows)
+        refuse_batch_statistics(self.network)
+        pooled = [
+            checkpoint(lambda some: self._layout.pooled(segment(self.network, some)), some, use_reentrant=False)
+            for some in values.split(at_once)
+        ]
+        return as_grid(torch.cat(pooled), windows)
 
     def _take_apart(self, forward_pass: ForwardPass) -> None:
         names = zoo.paper_names(self.network)
         start = "" if self.windows is None else names.get(self.windows.start, self.windows.start)
         frozen = "" if self.frozen == "all" else self.frozen
-        order = forward_pass.order
-        for layer in filter(None, (start, self.watched, frozen, *self.taps)):
-            if layer not in order:
-                raise CutError(
-                    f"'{layer}' is no layer in front of the cut at '{self.at}': choose one of "
-                    f"{', '.join(order[1:9])} ..."
-                )
-        if start and frozen and order.index(frozen) <= order.index(start):
-            raise CutError(f"windows are cut at '{start}', which is not before '{frozen}', up to which nothing learns")
-        if self.watched:
-            self._refuse_watching_behind(order, frozen)
-
-        def parts(*layers: str) -> tuple[Segment, ...]:
-            calls = [forward_pass.layer(layer) for layer in layers]
-            return take_apart(self.network, calls, self._stop, forward_pass)
-
-        try:
-            between_cuts = parts(*self.taps) if self.taps else ()
-            *opening, rest = between_cuts[-1:] or parts(*filter(None, (start,)))
-            middle, closing = rest, rest
-            if frozen:
-                *_, middle, closing = parts(*filter(None, (start, frozen)))
-            behind = [layer for layer in (frozen, *self.taps) if layer and layer != self.watched]
-            watched = parts(self.watched, *behind) if self.watched else ()
-        except SegmentError as error:
-            raise CutError(str(error)) from error
-        self._watched_shapes: tuple[torch.Size, ...] = ()
-        if self.watched and frozen not in ("", self.watched):
-            with torch.no_grad():
-                value = watched[0](self.network, forward_pass.images)
-                self._watched_shapes = (value.shape[1:], watched[1](self.network, value).shape[1:])
+        marks = Marks(self.at, start, frozen, self.watched, self.taps, self._stop)
         # Without modules in it, it is no part of what torch saves, moves or trains.
-        self._segments = _Segments(opening[0] if opening else None, rest, middle, closing, between_cuts, watched)
-        self._before_the_tail: tuple[str, ...] = ()
-        if frozen:
-            before = order[: order.index(frozen)]
-            self._before_the_tail = (*(path for path in before if path and not frozen.startswith(f"{path}.")), frozen)
+        self._segments = pieces_of(self.network, marks, forward_pass)
 
-    def _refuse_watching_behind(self, order: Sequence[str], frozen: str) -> None:
-        """Refuses to watch a layer that does not come before what is frozen, or before every cut."""
-        if self.watched == frozen:
-            return
-        cuts = (*filter(None, (frozen,)), *self.taps, *(() if self._stop is None else (self._stop.path,)))
-        for cut in cuts:
-            behind = order.index(self.watched) > order.index(cut) and not self.watched.startswith(f"{cut}.")
-            if self.watched == cut or behind:
-                raise CutError(f"'{self.watched}' does not lie in front of '{cut}': choose an earlier layer")
 
-    def _warn_if_it_sees_everything(self, field: Field, size: tuple[int, int], fields: Fields) -> None:
-        windows = self.windows
-        if windows is not None:
-            if not windows.start and not sees_almost_everything(windows.size**2 / (size[0] * size[1])):
-                return
-            field = receptive_fields(self, (3, *size))[""]
-        if sees_almost_everything(field.mean_fraction_union):
-            better = better_cuts(self.network, fields) if windows is None else "smaller windows"
-            warn_of_field(self.cut, field, better, stacklevel=4)
+def joined(parts: Sequence[Shaped[Tensor, "batch ..."]]) -> Shaped[Tensor, "batch ..."]:
+    """Parts of a stem's output as one tensor; a single one stays as it is."""
+    return parts[0] if len(parts) == 1 else torch.cat([part.flatten(1) for part in parts], dim=1)
+
+
+def _on_windows(layer: str, windows: Windows) -> str:
+    return " ".join(filter(None, (layer, f"on windows of {windows.size} px")))

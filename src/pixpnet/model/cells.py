@@ -64,18 +64,32 @@ class CellLayout:
 
     def cells(self, output: Any, windows: WindowGrid | None) -> Float[Tensor, "batch channels rows cols"]:
         """The cells; of windows, where there are some, the mean of each."""
-        if self.part:
-            output = output[self.part if isinstance(output, Mapping) else int(self.part)]
+        if windows is not None:
+            return as_grid(self.pooled(output), windows)
+        output = self._chosen(output)
         channel_dim = self.channel_dim + 1
         if self.tokens is not None:
             tokens: Tensor = output[:, self.tokens.before :].unflatten(1, self.tokens.grid)
             return tokens.permute(0, 3, 1, 2)
-        if windows is None:
-            cells: Tensor = output.permute(0, 3, 1, 2) if channel_dim == 3 else output
-            return cells
-        others = [dim for dim in range(1, output.dim()) if dim != channel_dim]
+        cells: Tensor = output.permute(0, 3, 1, 2) if channel_dim == 3 else output
+        return cells
+
+    def pooled(self, output: Any) -> Float[Tensor, "windows channels"]:
+        """What each window of a batch of them comes to: the mean of what the network gives for it."""
+        output = self._chosen(output)
+        others = [dim for dim in range(1, output.dim()) if dim != self.channel_dim + 1]
         pooled: Tensor = output.mean(dim=others) if others else output
-        return torch.permute(pooled.unflatten(0, windows), (0, 3, 1, 2))
+        return pooled
+
+    def _chosen(self, output: Any) -> Any:
+        return output[self.part if isinstance(output, Mapping) else int(self.part)] if self.part else output
+
+
+def as_grid(
+    pooled: Float[Tensor, "windows channels"], windows: WindowGrid
+) -> Float[Tensor, "batch channels rows cols"]:
+    """What windows came to, as rows and columns of cells."""
+    return torch.permute(pooled.unflatten(0, windows), (0, 3, 1, 2))
 
 
 def cut_windows(

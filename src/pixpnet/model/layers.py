@@ -53,7 +53,11 @@ def layers_in_order(
         return (at,)
     names = [name.strip() for name in at.split(",")]
     if windows is not None:
-        raise CutError(f"windows are cut for one layer, and there are {len(names)} ('{at}'): choose one (--at)")
+        # A window at two depths would be the same region twice; sizes make the difference that a person sees.
+        raise CutError(
+            f"windows are cut for one layer, and there are {len(names)} ('{at}'): choose one (--at); for several "
+            "grids, name several sizes of windows (--window 72,144)"
+        )
     paths = []
     for name in names:
         field = fields[name]

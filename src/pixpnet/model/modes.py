@@ -64,3 +64,17 @@ def refuse_training_mode(model: nn.Module) -> None:
                     "the model is in training mode, in which an image's answer depends on others: call model.eval()"
                 )
             waiting += module._modules.values()
+
+
+def refuse_batch_statistics(network: nn.Module) -> None:
+    """Makes sure that a network may be run in parts of a batch: norms in training mode look at all of it.
+
+    Raises:
+        ValueError: if one of its norms does.
+    """
+    for path, module in network.named_modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.training:
+            raise ValueError(
+                f"'{path}' normalizes by the statistics of all windows, so a few at once would give others: keep the "
+                "statistics of the weights (--frozen-statistics), or learn from all at once (--windows-at-once)"
+            )

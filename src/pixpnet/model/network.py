@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int64, Shaped
+from jaxtyping import Bool, Float, Int64, Shaped
 from torch import Tensor, nn
 
 from pixpnet.data import Preprocessing
@@ -116,8 +116,8 @@ class PixPNet(nn.Module):
         self._branches = parts.branches or ("",) * len(self._cuts)
         for grid, add_on in enumerate(parts.add_ons):
             self.add_module(_named("add_on", grid), add_on.to(memory_format=torch.channels_last))  # type: ignore[call-overload]
-        self._put(parts)
         self._fields: dict[tuple[int, int], tuple[Field, ...]] = {}
+        self._put(parts)
 
     def _made_of(self, architecture: Any) -> Parts:
         return member_named(self.member).parts(architecture, self.backbone.grid_channels, len(self.class_names))
@@ -127,6 +127,9 @@ class PixPNet(nn.Module):
             self.add_module(_named("prototype_layer", grid), comparison)
         self.head = parts.decision
         self.ownership = parts.ownership
+        if self.head.asks_for_fields:
+            sees = [field.mean_fraction_union for field in self.fields]
+            self.head.place(torch.tensor([sees[grid.number] for grid in self.grids for _ in grid.prototypes]))
 
     def rebuild(self, architecture: Any) -> None:
         """Gets other prototypes and another decision, with first weights; backbone and add-ons stay as they are.
@@ -157,6 +160,15 @@ class PixPNet(nn.Module):
     def add_on_of(self, maps: Sequence[Float[Tensor, "batch _channels _rows _cols"]]) -> Embeddings:
         """Embeddings of each grid, from what the backbone gave at each cut."""
         return tuple(grid.add_on(maps[grid.cut]) for grid in self.grids)
+
+    def embed_cells(
+        self, images: Float[Tensor, "batch 3 height width"], grid: int, wanted: Bool[Tensor, "batch rows cols"]
+    ) -> Float[Tensor, "cells dim"]:
+        """Some embedded cells of a grid, image by image and row by row (where `Backbone.cells_alone`)."""
+        here = self.grids[grid]
+        cells = self.backbone.some_cells(images, here.cut, wanted)
+        embedded: Tensor = here.add_on(cells[:, :, None, None])
+        return embedded.flatten(1)
 
     def match(self, embeddings: Embeddings) -> Matches:
         """Compares embedded patches with all prototypes."""
@@ -191,8 +203,11 @@ class PixPNet(nn.Module):
 
     @property
     def grid_layers(self) -> tuple[str, ...]:
-        """The layer that each grid reads, and its branch where there are several; "" for the end of the network."""
-        layers = self.backbone.at.split(",")
+        """The layer (and size of windows) that each grid reads, and its branch where there are several.
+
+        "" for the end of the network.
+        """
+        layers = self.backbone.grid_names
         return tuple(
             f"{layers[grid.cut]} ({grid.branch})".strip() if grid.branch else layers[grid.cut] for grid in self.grids
         )
@@ -378,5 +393,5 @@ class _GridEmbedding(nn.Module):
         self.backbone, self.add_on, self.cut = backbone, add_on, cut
 
     def forward(self, images: Float[Tensor, "batch 3 height width"]) -> Float[Tensor, "batch dim rows cols"]:
-        embeddings: Tensor = self.add_on(self.backbone.maps(images)[self.cut])
+        embeddings: Tensor = self.add_on(self.backbone.grid_map(images, self.cut))
         return embeddings

@@ -19,6 +19,7 @@ from pixpnet.parts.measures import L2, Cosine, Measure, Projection, SquaredL2
 from pixpnet.parts.ownership import ClassSets, OneClassEach, Ownership
 from pixpnet.parts.pooling import Distinct, Focal, Nearest, Pooled, Pooling
 from pixpnet.parts.reasons import ExplanationSize, NoBounds, NoReasons, Path, Reasons, Route, Sum
+from pixpnet.parts.selection import SelectedSum
 from pixpnet.parts.similarities import Negated, Original, RectifiedCosine, Reformulated, Similarity
 from pixpnet.parts.simplex import SimplexSum
 from pixpnet.parts.slots import SlotDecision, SlotOwnership
@@ -65,6 +66,7 @@ __all__ = [
     "RectifiedCosine",
     "Reformulated",
     "Route",
+    "SelectedSum",
     "Similarity",
     "SimplexSum",
     "SlotDecision",

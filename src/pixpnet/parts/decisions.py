@@ -86,6 +86,23 @@ class Decision(nn.Module, ABC):
         """Whether a class is connected with its own prototypes only, so that all reasons can be listed."""
 
     @property
+    def asks_for_fields(self) -> bool:
+        """Whether what cells see decides something here, so that it must be told (`place`)."""
+        return False
+
+    def place(self, shares: Float[Tensor, " protos"]) -> None:
+        """Is told what share of the image a cell of each prototype's grid sees, on average at the training size."""
+
+    def speaking(self, scores: Float[Tensor, "batch protos"]) -> Bool[Tensor, "batch protos"]:
+        """Which prototypes count in an image for the classes that they speak for; mostly all of them."""
+        return torch.ones_like(scores, dtype=torch.bool)
+
+    @property
+    def choice_note(self) -> str | None:
+        """How it chooses the prototypes that speak in an image, as a sentence's middle; None where all of them do."""
+        return None
+
+    @property
     def claim(self) -> str:
         """What desideratum 3 asks of it, in words, for an audit that puts it to the test."""
         return "a logit is a linear model of scores"

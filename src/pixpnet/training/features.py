@@ -1,10 +1,11 @@
 """Features of a backbone that does not learn: computed once for each view of an image, and kept on disk.
 
 What a frozen stem gives for a view never changes, so epochs, replacement, evaluation, other seeds and other settings
-all read it from the cache folder. A *set* holds the features of one stem, one preprocessing and one augmentation; its
-name is a hash of those and of the weights. Inside, each file holds the features of some views, is written whole or not
-at all, and is read by memory mapping. Whatever is missing is computed and becomes another file; so an interrupted pass
-goes on where it stopped, and processes that fill one set at a time do not disturb each other.
+all read it from the cache folder. A *set* (`feature_sets`) holds the features of one stem, one preprocessing and one
+augmentation; its name is a hash of those and of the weights. Whatever is missing is computed and becomes another file;
+so an interrupted pass goes on where it stopped, and processes that fill one set at a time do not disturb each other.
+Windows of several sizes have a set for each size, which is that of a backbone on windows of that size alone: networks
+with one size, with another and with both read the same files.
 
 A view is decided by the image's pixels and its number alone, not by the run's seed, and is computed by itself, not in a
 batch: the same view always has the same bits.
@@ -14,7 +15,6 @@ import hashlib
 import json
 import os
 import shutil
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,8 +23,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Int64, Shaped
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
@@ -35,9 +33,11 @@ from pixpnet.data.loader import EpochSampler, ViewKey
 from pixpnet.data.preprocessing import preprocess
 from pixpnet.data.scan import Progress, cache_folder
 from pixpnet.model import Backbone
+from pixpnet.model.backbone import joined
 from pixpnet.model.modes import evaluating
 from pixpnet.records import to_plain
-from pixpnet.whole_file import written_whole
+from pixpnet.training.feature_sets import FeatureSet
+from pixpnet.windows import Windows
 
 _FORMAT = 1
 _VIEW_RANDOMNESS = 4
@@ -119,10 +119,11 @@ class Features:
         self.augmentation = augmentation
         self.reader = reader
         root = cache_folder() / "features" if folder is None else folder
-        stem = _identity(backbone, preprocessing, reader_name)
-        choices = to_plain(replace(augmentation, factor=1))
-        self.plain = _Set(root / _name(stem, "plain"))
-        self.augmented = _Set(root / _name(stem, json.dumps(choices, sort_keys=True)))
+        weights = _weights(backbone)
+        choices = json.dumps(to_plain(replace(augmentation, factor=1)), sort_keys=True)
+        stems = [_identity(backbone, weights, windows, preprocessing, reader_name) for windows in backbone.stem_windows]
+        self.plain = tuple(FeatureSet(root / _name(stem, "plain")) for stem in stems)
+        self.augmented = tuple(FeatureSet(root / _name(stem, choices)) for stem in stems)
         self._root = root
 
     def compute(
@@ -134,26 +135,24 @@ class Features:
             FeaturesError: if they do not fit into the budget or on the disk.
         """
         wanted = {_key(view): view for view in views}
-        missing = [view for key, view in wanted.items() if not self._set_of(view).holds(key)]
+        missing = [view for key, view in wanted.items() if self._missing_parts(view)]
         self._check_what_is_there(views, device)
         done = len(views) - len(missing)
         if progress is not None:
             progress(done, len(views))
-        # Augmented and plain ones go to different files.
-        for kind in (self.plain, self.augmented):
-            waiting: list[tuple[ViewOf, Tensor, Tensor]] = []
-            mine = [view for view in missing if self._set_of(view) is kind]
+        # Augmented and plain ones, and those that lack different parts, go to different files.
+        kinds = dict.fromkeys((view.view == _PLAIN, self._missing_parts(view)) for view in missing)
+        for plain, parts in kinds:
+            waiting: list[_Computed] = []
+            mine = [view for view in missing if (view.view == _PLAIN, self._missing_parts(view)) == (plain, parts)]
             for count, view in enumerate(mine, start=1):
                 sample = self._sample(view)
-                waiting.append((view, self._stem(sample, device), sample.to_source.double()))
-                size = waiting[0][1].nbytes
+                waiting.append(_Computed(_key(view), self._stem(sample, device, parts), sample.to_source.double()))
+                size = sum(part.nbytes for part in waiting[0].parts)
                 if count == 1:
                     self._make_room(size * len(mine))
                 if count == len(mine) or len(waiting) >= min(_FILE_VIEWS, max(1, _FILE_BYTES // size)):
-                    kind.add(
-                        [_key(waiting_view) for waiting_view, _, _ in waiting],
-                        *map(_stacked, list(zip(*waiting, strict=True))[1:]),
-                    )
+                    self._keep(waiting, self.plain if plain else self.augmented, parts)
                     waiting = []
                 done += 1
                 if progress is not None:
@@ -162,21 +161,33 @@ class Features:
 
     def batch(self, views: Sequence[ViewOf]) -> FeatureBatch:
         """Features of views that were computed, as one batch."""
-        stored = [self._set_of(view).read(_key(view)) for view in views]
+        read = [[part.read(_key(view)) for part in self._sets_of(view)] for view in views]
         return FeatureBatch(
-            torch.stack([features for features, _ in stored]),
+            joined([torch.stack([features for features, _ in part]) for part in zip(*read, strict=True)]),
             torch.tensor([view.entry.label for view in views]),
             tuple(view.entry.id for view in views),
-            torch.stack([to_source for _, to_source in stored]),
+            torch.stack([parts[0][1] for parts in read]),
         )
 
     def refresh(self) -> None:
         """Looks for what other processes have added."""
-        for kind in (self.plain, self.augmented):
+        for kind in (*self.plain, *self.augmented):
             kind.refresh()
 
-    def _set_of(self, view: ViewOf) -> "_Set":
+    def _sets_of(self, view: ViewOf) -> tuple[FeatureSet, ...]:
+        """The sets that hold the parts of a view's features."""
         return self.plain if view.view == _PLAIN else self.augmented
+
+    def _missing_parts(self, view: ViewOf) -> tuple[int, ...]:
+        key = _key(view)
+        return tuple(part for part, kept in enumerate(self._sets_of(view)) if not kept.holds(key))
+
+    @staticmethod
+    def _keep(computed: "Sequence[_Computed]", sets: Sequence[FeatureSet], parts: Sequence[int]) -> None:
+        keys = [view.key for view in computed]
+        to_source = torch.stack([view.to_source for view in computed])
+        for place, part in enumerate(parts):
+            sets[part].add(keys, torch.stack([view.parts[place] for view in computed]), to_source)
 
     def _sample(self, view: ViewOf) -> Sample:
         sample = self.reader(view.entry)
@@ -185,19 +196,20 @@ class Features:
         choices = draw(self.augmentation, _view_generator(view))
         return augment(sample, choices, self.preprocessing, self.augmentation)
 
-    def _stem(self, sample: Sample, device: torch.device | str) -> Tensor:
+    def _stem(self, sample: Sample, device: torch.device | str, parts: Sequence[int]) -> tuple[Tensor, ...]:
         image = sample.image.as_subclass(Tensor)[None].to(device)
         with evaluating(self.backbone):
-            return self.backbone.stem(image)[0].float().cpu().contiguous()
+            return tuple(part[0].float().cpu().contiguous() for part in self.backbone.stem_parts(image, parts))
 
     def _check_what_is_there(self, views: Sequence[ViewOf], device: torch.device | str) -> None:
         """Computes one view again: code that changed under the same name and weights must not go unnoticed."""
-        for kind in (self.plain, self.augmented):
-            known = next((view for view in views if self._set_of(view) is kind and kind.holds(_key(view))), None)
+        for part, kind in [*enumerate(self.plain), *enumerate(self.augmented)]:
+            mine = (view for view in views if self._sets_of(view)[part] is kind)
+            known = next((view for view in mine if kind.holds(_key(view))), None)
             if known is None or kind.checked:
                 continue
-            expected, stored = self._stem(self._sample(known), device), kind.read(_key(known))[0]
-            if stored.shape != expected.shape or not torch.allclose(stored, expected, rtol=1e-3, atol=1e-3):
+            (expected,), kept = self._stem(self._sample(known), device, (part,)), kind.read(_key(known))[0]
+            if kept.shape != expected.shape or not torch.allclose(kept, expected, rtol=1e-3, atol=1e-3):
                 raise FeaturesError(
                     f"the features in {kind.folder} are not those of this network (its code, or a library under it, "
                     "has changed): delete that folder, and they are computed again"
@@ -207,7 +219,7 @@ class Features:
     def _make_room(self, needed: int) -> None:
         """Removes the sets that were not used for longest, until what is to come fits into the budget."""
         budget = _budget()
-        own = {self.plain.folder, self.augmented.folder}
+        own = {kind.folder for kind in (*self.plain, *self.augmented)}
         sizes = (
             {folder: _size(folder) for folder in self._root.iterdir() if folder.is_dir()} if self._root.is_dir() else {}
         )
@@ -259,81 +271,33 @@ class _Views(Dataset[ViewOf]):
         return self.views[key.view]
 
 
-class _Set:
-    """A folder of files with features."""
+class _Computed(NamedTuple):
+    """A view that is not on disk yet."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.checked = False
-        self._places: dict[str, tuple[int, int]] = {}
-        self._files: dict[str, int] = {}
-        self._tensors: list[tuple[Tensor, Tensor]] = []
-        self.refresh()
-
-    def refresh(self) -> None:
-        """Opens files that were not there before; a damaged one is deleted, and its views are computed again."""
-        if not self.folder.is_dir():
-            return
-        (self.folder / ".used").touch()
-        for path in sorted(self.folder.glob("*.safetensors")):
-            if path.name in self._files:
-                continue
-            try:
-                keys, features, to_source = _read(path)
-            except (SafetensorError, OSError, ValueError, KeyError, TypeError):
-                path.unlink(missing_ok=True)
-                continue
-            self._files[path.name] = len(self._tensors)
-            self._places.update({key: (len(self._tensors), row) for row, key in enumerate(keys)})
-            self._tensors.append((features, to_source))
-
-    def holds(self, key: str) -> bool:
-        """Whether a view is there."""
-        return key in self._places
-
-    def read(self, key: str) -> tuple[Tensor, Tensor]:
-        """Its features, and the way from its pixels to the file's."""
-        file, row = self._places[key]
-        features, to_source = self._tensors[file]
-        return features[row], to_source[row]
-
-    def add(self, keys: Sequence[str], features: Tensor, to_source: Tensor) -> None:
-        """Writes a file."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        name = hashlib.blake2b("\n".join(keys).encode(), digest_size=12).hexdigest()
-        header = {"keys": json.dumps(list(keys)), "checksum": str(_checksum(features))}
-        with written_whole(self.folder / f"{name}.safetensors") as temporary:
-            temporary.write_bytes(save({"features": features, "to_source": to_source}, metadata=header))
-        self.refresh()
+    key: str
+    parts: tuple[Tensor, ...]
+    to_source: Tensor
 
 
-def _read(path: Path) -> tuple[list[str], Tensor, Tensor]:
-    with safe_open(path, framework="pt") as file:
-        header = file.metadata() or {}
-        features, to_source = file.get_tensor("features"), file.get_tensor("to_source")
-    keys = json.loads(header["keys"])
-    if len(keys) != len(features) or int(header["checksum"]) != _checksum(features):
-        raise ValueError(f"{path} is damaged")
-    return keys, features, to_source
-
-
-def _checksum(features: Tensor) -> int:
-    return zlib.crc32(features.contiguous().numpy().view(np.uint8).data)
-
-
-def _identity(backbone: Backbone, preprocessing: Preprocessing, reader_name: str) -> str:
-    """Everything that decides the features of a plain view, beside the image."""
+def _weights(backbone: Backbone) -> str:
     weights = hashlib.blake2b(digest_size=16)
     for name, tensor in backbone.frozen_state().items():
         weights.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         weights.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return weights.hexdigest()
+
+
+def _identity(
+    backbone: Backbone, weights: str, windows: Windows | None, preprocessing: Preprocessing, reader_name: str
+) -> str:
+    """Everything that decides one part of the features of a plain view, beside the image."""
     parts = {
         "format": _FORMAT,
-        "weights": weights.hexdigest(),
+        "weights": weights,
         "structure": repr(backbone.network),
         "at": backbone.at,
         "edits": list(backbone.edits),
-        "windows": to_plain(backbone.windows),
+        "windows": to_plain(windows, for_all=True),
         "frozen": backbone.frozen,
         "preprocessing": to_plain(preprocessing),
         "reader": reader_name,
@@ -354,10 +318,6 @@ def _key(view: ViewOf) -> str:
 def _view_generator(view: ViewOf) -> np.random.Generator:
     image = hashlib.blake2b((view.entry.digest or view.entry.id).encode(), digest_size=8).digest()
     return np.random.default_rng([_VIEW_RANDOMNESS, int.from_bytes(image, "big"), view.view])
-
-
-def _stacked(tensors: Sequence[Tensor]) -> Tensor:
-    return torch.stack(list(tensors))
 
 
 def _budget() -> int:

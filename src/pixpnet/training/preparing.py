@@ -55,6 +55,7 @@ def prepare(config: RunConfig, data: DataSet, run: Run, watcher: Watcher) -> Fit
     others = open_others(config, run, data.class_names, preprocessing)
     backbone = _backbone(config, preprocessing.size, run) if others.start is None else others.start.backbone
     freeze(backbone, config, preprocessing.size)
+    backbone.windows_at_once = config.optimization.windows_at_once
     model = build_model(
         backbone,
         config.backbone,

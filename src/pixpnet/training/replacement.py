@@ -284,9 +284,8 @@ class _Candidates:
         to_source: Shaped[Tensor, "batch 3 3"],
     ) -> None:
         """Considers the images of a batch."""
-        maps = self.group.grid.comparison.distance_maps(embeddings)
         own = self.own[labels]
-        near = maps.flatten(2).gather(1, own.to(maps.device)[:, :, None].expand(-1, -1, maps[0, 0].numel()))
+        near = self._distances(embeddings, labels)
         # Of equal distances the first cell counts: `min` and a stable sort promise that, `topk` does not.
         if bool(self.patch_wise[labels].any()):
             distances, cells = (part[..., : self.kept].cpu() for part in near.sort(dim=-1, stable=True))
@@ -315,6 +314,24 @@ class _Candidates:
             best = _together([self.patches.of(rows), patches]).nearest(self.kept)
             for part in fields(best):
                 getattr(self.patches, part.name)[rows] = getattr(best, part.name)
+
+    def _distances(
+        self, embeddings: Float[Tensor, "batch dim cell_rows cell_cols"], labels: Int64[Tensor, " batch"]
+    ) -> Float[Tensor, "batch own cells"]:
+        """To those prototypes that an image may give a patch to, class by class where that is less work."""
+        comparison, classes = self.group.grid.comparison, labels.unique().tolist()
+        if len(classes) * self.own.shape[1] >= len(comparison.prototypes):
+            maps = comparison.distance_maps(embeddings).flatten(2)
+            return maps.gather(1, self.own[labels].to(maps.device)[:, :, None].expand(-1, -1, maps.shape[2]))
+        near: Tensor | None = None
+        for label in classes:
+            here = (labels == label).nonzero().flatten().to(embeddings.device)
+            prototypes = comparison.prototypes[self.own[label].to(embeddings.device)].float()
+            maps = comparison.maps_to(embeddings[here], prototypes).flatten(2)
+            near = maps.new_empty(len(labels), *maps.shape[1:]) if near is None else near
+            near[here] = maps
+        assert near is not None  # a batch holds images
+        return near
 
     def gather(self, device: torch.device | str) -> _Patches:
         """What all processes found; every one of them ends with the same."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pixpnet.explanation.path_text import turn_text
 from pixpnet.explanation.record import ClassExplanation, Explanation, Proof, Sight, Term
-from pixpnet.explanation.text import score_text
+from pixpnet.explanation.text import choice_text, score_text
 
 CLAIM = (
     "The similarity of a cell depends on the pixels of its region and on nothing else. "
@@ -94,8 +94,10 @@ def sight_words(explanation: Explanation) -> str:
 
 
 def score_words(explanation: Explanation) -> str:
-    """What a score rests on beside the similarity of its cell, as a sentence; empty where it is that similarity."""
-    return "" if explanation.score_note is None else score_text(explanation.score_note)
+    """What a score rests on beside the similarity of its cell, and how terms were chosen; empty where there is none."""
+    score = "" if explanation.score_note is None else score_text(explanation.score_note)
+    choice = "" if explanation.choice_note is None else choice_text(explanation.choice_note)
+    return " ".join(filter(None, (score, choice)))
 
 
 def grid_name(sights: Sequence[Sight], number: int) -> str:

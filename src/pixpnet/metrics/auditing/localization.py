@@ -4,7 +4,9 @@ No network can promise parts; what can be measured is whether it shows parts of 
 most a threshold: that of the fields of all cells (of several grids, in each), and that of the regions that win, which
 are what a person is shown. The second is the larger one where cells at the border, whose fields are clipped, seldom
 win. A quarter of the image is the threshold: the paper itself grants this desideratum to a cut whose cells see
-everything (Table 1, ResNeXt @ layer3), against its own argument.
+everything (Table 1, ResNeXt @ layer3), against its own argument. A network with parts and wholes, whose second grid
+sees 30 %, fails here, as it should: some of its terms show no part. The finding names the grid and how many prototypes
+look at it, and whoever holds a larger region for a part says so with another threshold.
 
 Winning regions are those of the predicted class's prototypes in validation images, so they need the data set. The
 fields are computed by rules, so they are checked on this very network by the probe, which shares no code with them: NaN
@@ -138,8 +140,14 @@ def _about_winners(region: float | None, images: int, threshold: float) -> Findi
 
 
 def _means(model: PixPNet) -> str:
-    """The mean field of each grid."""
-    return ", ".join(f"{field.mean_fraction_union:.1%}" for field in model.fields)
+    """The mean field of each grid; of several, by name and with the share of the prototypes that look at it."""
+    shares = [f"{field.mean_fraction_union:.1%}" for field in model.fields]
+    if len(shares) == 1:
+        return shares[0]
+    return ", ".join(
+        f"{share} ({name}, {len(grid.prototypes)} of {model.num_prototypes} prototypes)"
+        for share, name, grid in zip(shares, model.grid_layers, model.grids, strict=True)
+    )
 
 
 def _beside(model: PixPNet) -> str:

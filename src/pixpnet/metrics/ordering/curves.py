@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
+from pixpnet.metrics.ordering.by_cell import can_go_by_cell, cellwise_distance_maps
 from pixpnet.metrics.ordering.curve import Curve
 from pixpnet.metrics.ordering.full import full_distance_maps
 from pixpnet.metrics.ordering.incremental import incremental_distance_maps
@@ -60,11 +61,13 @@ class Curves:
             tick: hears how many evaluations are done.
         """
         grid, chosen = self.model.grid_of(prototype), torch.tensor([prototype], device=image.device)
-        full = partial(full_distance_maps, self.model, start, image, order, chosen)
+        by_cell = can_go_by_cell(self.model, grid)
+        passes = cellwise_distance_maps if by_cell else full_distance_maps
+        full = partial(passes, self.model, start, image, order, chosen)
         if self._method == "stepped":
             return stepped_curve(lambda steps: self._similarities(grid, full(steps), None), len(order), self._spacing)
         steps = torch.arange(len(order) + 1)
-        prepared = self._plan(grid, (image.shape[1], image.shape[2]))
+        prepared = None if by_cell else self._plan(grid, (image.shape[1], image.shape[2]))
         maps = (
             full(steps)
             if prepared is None

@@ -59,8 +59,8 @@ def test_every_term_says_how_much_of_the_image_its_region_is() -> None:
     assert "Grid 1 (on windows of 8 px)" in text
     assert "Grid 2 (on windows of 24 px)" in text
     words = " ".join(found.get_text() for found in explanation_figure(explanation).findobj(Text))
-    assert "sees 6.2" in words
-    assert "sees 56.2" in words
+    # The three that speak most are drawn large, and say it.
+    assert words.count("sees 6.2") + words.count("sees 56.2") >= 3
 
 
 def test_a_record_whose_share_is_not_that_of_its_region_is_refused() -> None:

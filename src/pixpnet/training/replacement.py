@@ -327,7 +327,8 @@ class _Candidates:
         for label in classes:
             here = (labels == label).nonzero().flatten().to(embeddings.device)
             prototypes = comparison.prototypes[self.own[label].to(embeddings.device)].float()
-            maps = comparison.maps_to(embeddings[here], prototypes).flatten(2)
+            with torch.autocast(embeddings.device.type, enabled=False):
+                maps = comparison.maps_to(embeddings[here], prototypes).flatten(2)
             near = maps.new_empty(len(labels), *maps.shape[1:]) if near is None else near
             near[here] = maps
         assert near is not None  # a batch holds images

@@ -131,9 +131,10 @@ def test_train_wants_to_know_where(capsys: pytest.CaptureFixture[str]) -> None:
     ("words", "member", "preset"),
     [
         # Where nothing is named, data, backbone and weights decide, wherever they stand.
-        ([], "pixpnet", "scratch"),
-        (["--weights", "none", "--seed", "1"], "pixpnet", "scratch"),
-        (["--weights=none"], "pixpnet", "scratch"),
+        ([], "pixpnet", "birds"),
+        (["--weights", "none", "--seed", "1"], "pixpnet", "birds"),
+        (["--weights=none"], "pixpnet", "birds"),
+        (["--backbone", "small-61"], "pixpnet", "scratch"),
         (["--seed", "1", "--weights=imagenet"], "pixpnet", "photos"),
         (["--weights", "a.pth", "--seed", "1"], "pixpnet", "photos"),
         (["--data", "folder:photos"], "pixpnet", "photos"),
@@ -251,7 +252,8 @@ def helped(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 def test_help_shows_the_values_that_will_be_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     epochs = "stages of the head alone come on top (default: {})"
-    assert epochs.format(11) in helped(capsys)
+    assert epochs.format(8) in helped(capsys)
+    assert epochs.format(11) in helped(capsys, "--backbone", "small-61")
     assert epochs.format(12) in helped(capsys, "--weights", "imagenet", "--backbone", "resnet18")
     assert epochs.format(16) in helped(capsys, "--weights", "imagenet")
     assert epochs.format(16) in helped(capsys, "--preset=frozen")

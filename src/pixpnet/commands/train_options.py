@@ -34,12 +34,14 @@ from pixpnet.settings import MemberSettings
 _OWN = ("out", "resume", "trust_code")
 # Options that decide about others; each has a value.
 _FIRST = ("--member", "--preset", "--recipe", "--config", "--resume")
-# The presets that suit random weights, photographs where no backbone is named, and a named backbone with weights.
-_RANDOM, _PHOTOS, _LEARNT = "scratch", "photos", "laptop"
+# The presets that suit drawn birds and photographs where no backbone is named, and one that is named with random
+# weights, or with weights that were learnt.
+_BIRDS, _PHOTOS, _RANDOM, _LEARNT = "birds", "photos", "scratch", "laptop"
 _USES = {
-    _RANDOM: "for drawn birds and random weights",
-    _PHOTOS: "for photographs where no --backbone or --at is named (a ResNet-18 that stays as it is, on windows)",
-    _LEARNT: "for a backbone with weights that is named",
+    _BIRDS: "for drawn birds (a small backbone)",
+    _PHOTOS: "for photographs (a ResNet-18 that stays as it is, on windows)",
+    _RANDOM: "where --backbone or --at is named, for random weights",
+    _LEARNT: "and for weights that were learnt",
 }
 # What the data are, and the weights, where the command does not say.
 _DATA, _WEIGHTS = "birds", "none"
@@ -61,7 +63,7 @@ class Prepared:
 def add_arguments(parser: ArgumentParser) -> None:
     """Declares what `train` takes where nothing is named: every option of the default member."""
     member = member_named(DEFAULT)
-    _add_arguments(parser, member, _RANDOM, member.preset(_RANDOM), {}, ())
+    _add_arguments(parser, member, _BIRDS, member.preset(_BIRDS), {}, ())
 
 
 def prepare(words: Sequence[str]) -> Prepared:
@@ -117,14 +119,15 @@ def _suiting_preset(words: Sequence[str], member: Member) -> str:
 
     >>> pixpnet = member_named("pixpnet")
     >>> _suiting_preset([], pixpnet), _suiting_preset(["--data", "folder:photos"], pixpnet)
-    ('scratch', 'photos')
+    ('birds', 'photos')
     >>> _suiting_preset(["--weights", "imagenet", "--backbone", "vgg16", "--at", "maxpool4"], pixpnet)
     'laptop'
     """
     random = value_in(words, "--weights", _WEIGHTS) == _WEIGHTS
     named = any(word.partition("=")[0] in ("--backbone", "--at") for word in words)
-    photos = not named and not (random and value_in(words, "--data", _DATA) == _DATA)
-    suiting = (_PHOTOS if photos else _RANDOM if random else _LEARNT), (_RANDOM if random else _LEARNT)
+    drawn = random and value_in(words, "--data", _DATA) == _DATA
+    suiting = [] if named else [_BIRDS if drawn else _PHOTOS]
+    suiting.append(_RANDOM if random else _LEARNT)
     return next((preset for preset in suiting if preset in member.presets), next(iter(member.presets)))
 
 

@@ -36,7 +36,7 @@ from pixpnet.views.prototype_sheet import prototype_sheet
 
 _QUALITY, _WIDEST = 88, 1600
 _BIRD, _IN_A_ROW = 192, 6
-_PAGE_WIDTH, _PAGE_HEIGHT = 1280, 1155
+_PAGE_WIDTH, _HEAD_HEIGHT, _ANSWER_HEIGHT, _ABOVE = 1280, 425, 775, 30
 # The bird that the README explains, of those that the demo draws beside its splits.
 _EXPLAINED = "new-birds"
 
@@ -102,11 +102,18 @@ def report(source: Source, out: Path) -> None:
         raise SystemExit("report.jpg needs Chromium on PATH: make browser")
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox", "--disable-gpu"])
-        page = chromium.new_page(viewport={"width": _PAGE_WIDTH, "height": _PAGE_HEIGHT})
+        page = chromium.new_page(viewport={"width": _PAGE_WIDTH, "height": _HEAD_HEIGHT})
         page.goto(page_file.absolute().as_uri())
-        page.screenshot(path=shot)
+        page.screenshot(path=shot, full_page=True)
+        answers = page.get_by_role("heading", name="Right answers").bounding_box()
+        assert answers is not None
+        below = int(answers["y"]) - _ABOVE
         chromium.close()
-    _as_jpeg(shot, out)
+    with Image.open(shot) as whole:
+        both = Image.new("RGB", (_PAGE_WIDTH, _HEAD_HEIGHT + _ANSWER_HEIGHT))
+        both.paste(whole.crop((0, 0, _PAGE_WIDTH, _HEAD_HEIGHT)))
+        both.paste(whole.crop((0, below, _PAGE_WIDTH, below + _ANSWER_HEIGHT)), (0, _HEAD_HEIGHT))
+    both.save(out, quality=_QUALITY)
 
 
 def curves(source: Source, out: Path) -> None:

@@ -91,6 +91,7 @@ def test_the_file_is_complete_and_readable() -> None:
             "crop_to_box",
             "evaluate_on_test",
         ),
+        *("start", "start_model", "teacher", "teacher_model"),
         *("trainer", "architecture", "losses", "optimization", "replacement", "frame"),
     ]
 

@@ -19,6 +19,7 @@ from pixpnet.config import RunConfig
 from pixpnet.data import Preprocessing
 from pixpnet.data.sample import NO_ANNOTATION, source_sample
 from pixpnet.explanation import explain, prove
+from pixpnet.explanation.text import sight_text
 from pixpnet.family import member_named
 from pixpnet.mapping import heatmaps
 from pixpnet.mapping.relevance.errors import UnsupportedRelevance
@@ -398,6 +399,12 @@ class _Learner:
     def maps_and_watched(self, images: Tensor) -> WatchedMaps:
         raise NotImplementedError
 
+    def taught(self, images: Tensor) -> Any:
+        raise NotImplementedError
+
+    def training_distances(self) -> Any:
+        raise NotImplementedError
+
     def replace_prototypes(self, settings: Replacement) -> dict[str, float]:
         raise NotImplementedError
 
@@ -569,7 +576,7 @@ def test_the_audit_says_of_which_patches_it_speaks_and_its_probe_agrees() -> Non
     assert found.disagreements == 0
     assert "move by less than a cell" in found.findings[0].evidence
     sample = picture(96)
-    assert "move by less than a cell" in str(explain(model, sample))
+    assert "move by less than a cell" in " ".join(sight_text(explain(model, sample)))
 
 
 # Refusals and runs ------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import hashlib
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from pixpnet.config import RunConfig
 from pixpnet.data import DataSet
@@ -19,6 +20,8 @@ WHOLE = "pixpnet"  # the method that trains networks with prototypes
 FROZEN = "frozen"  # the method that trains prototypes alone, on features of a backbone that stays as it is
 FROZEN_VIEWS = 2  # augmented views that are kept of each image: four were not told apart from two
 _DIGEST_BYTES = 8
+# Fields of `Optimization` that the digests of earlier studies do not know, and what those studies did.
+_ADDED_SINCE = {"pretraining_cells": 1}
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class SearchSettings:
         decides = to_plain(replace(self, data=""))
         if self.method == WHOLE:
             # Under the names of earlier versions, whose studies go on.
-            decides["recipes"] = [in_earlier_names(to_plain(preset(name))) for name in ("laptop", "scratch")]
+            decides["recipes"] = [_as_earlier(preset(name)) for name in ("laptop", "scratch")]
         elif self.method == FROZEN:
             decides["presets"] = [to_plain(preset(FROZEN), for_all=True)]
         return _digest(decides)
@@ -145,6 +148,17 @@ def with_budget(optim: Optimization, settings: SearchSettings) -> Optimization:
         batch_size=settings.batch or optim.batch_size,
         views=settings.views or optim.views,
     )
+
+
+def _as_earlier(settings: MemberSettings) -> dict[str, Any]:
+    """A preset as versions before wrote it: under their names, without what came since and is as it was."""
+    values = to_plain(settings)
+    optimization = values["optimization"]
+    for name, before in _ADDED_SINCE.items():
+        if optimization[name] == before:
+            del optimization[name]
+    earlier: dict[str, Any] = in_earlier_names(values)
+    return earlier
 
 
 def _digest(values: object) -> str:

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pixpnet.model.FieldWarning")
         pytest.param(SWIN, "norm", 224, Windows(112, 56), marks=pytest.mark.slow),
         pytest.param(DINO, "norm", 224, Windows(98, 63), marks=pytest.mark.slow),
         pytest.param("timm:vit_small_patch14_reg4_dinov2", "norm", 224, Windows(98, 63), marks=pytest.mark.slow),
-        pytest.param("timm:swinv2_tiny_window8_256", "norm", 224, Windows(96, 64), marks=pytest.mark.slow),
+        pytest.param("timm:swinv2_tiny_window8_256", "norm", 224, Windows(128, 96), marks=pytest.mark.slow),
     ],
 )
 def test_tokens_of_a_window_see_the_window_and_nothing_else_and_the_probe_agrees(
@@ -57,6 +57,14 @@ def test_pixels_outside_a_window_never_change_its_cell() -> None:
         before, after = backbone(images), backbone(changed)
     assert torch.equal(before[..., 0], after[..., 0])
     assert not torch.isclose(before[..., 1], after[..., 1]).all()
+
+
+@pytest.mark.parametrize(("name", "at"), [(VIT, "blocks.1"), (SWIN, "layers.0")])
+def test_a_transformer_on_windows_can_learn(name: str, at: str) -> None:
+    backbone = build_backbone(name, at, "none", 64, 0, (), Windows(32, 32)).train()
+    backbone(torch.randn(1, 3, 64, 64)).square().sum().backward()
+    gradients = [parameter.grad for parameter in backbone.parameters()]
+    assert gradients and all(gradient is not None and gradient.isfinite().all() for gradient in gradients)
 
 
 def test_a_size_that_patches_do_not_divide_is_refused_with_the_nearest_that_they_do() -> None:

@@ -17,7 +17,10 @@ class _Removed(nn.Module):
 
 
 def remove_what_is_not_used(network: nn.Module, seen: ForwardPass) -> None:
-    """Removes modules that neither ran nor lent their tensors in a forward pass, and parameters that nobody read."""
+    """Removes modules that neither ran nor lent their tensors in a forward pass, and parameters that nobody read.
+
+    A dropout inside a module that ran stays: fused attention reads its probability, and only while it learns.
+    """
     called = {id(network.get_submodule(path)) for path in seen.calls}
 
     def needed(module: nn.Module) -> bool:
@@ -26,7 +29,8 @@ def remove_what_is_not_used(network: nn.Module, seen: ForwardPass) -> None:
 
     for module in list(network.modules()):
         for name, child in list(module.named_children()):
-            if not any(needed(inner) for inner in child.modules()):
+            read_in_training = isinstance(child, nn.Dropout) and module is not network and id(module) in called
+            if not read_in_training and not any(needed(inner) for inner in child.modules()):
                 setattr(module, name, _Removed())
         for name, parameter in list(module.named_parameters(recurse=False)):
             if id(parameter) not in seen.read:

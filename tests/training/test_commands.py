@@ -499,7 +499,7 @@ def test_predict_answers_for_every_picture_it_can_read(
 def test_predict_in_words(trained: Trained, images: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["predict", str(trained.path / "model.safetensors"), str(images["colour"])]) == 0
     first, last = capsys.readouterr().out.splitlines()
-    assert first.startswith(f"{images['color']}: ")
+    assert first.startswith(f"{images['colour']}: ")
     assert "not a calibrated probability" in last
 
 

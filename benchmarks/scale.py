@@ -5,7 +5,7 @@
 
 Random weights, images and labels: neither speed nor memory depends on them. One thread, processor time, contestants in
 turns; medians of ratios within a round. Memory is what the process holds at most; with `--loading` what all processes
-hold together, pages that they share counted once.
+hold together, without the pages of the cache file, which belong to the system.
 """
 
 import argparse

@@ -24,7 +24,7 @@ from pixpnet.views.words import (
 
 _SHOWNST_SIDE, _WORDS, _GAP = 1.45, 1.5, 0.06
 _SMALL_SIDE, _SMALL_WIDTH, _SMALL_HEIGHT, _MOST_SMALL = 0.44, 1.02, 0.72, 7
-_TAG, _LINE, _THUMBNAIL = 0.32, 0.168, 0.58
+_TAG, _LINE, _THUMBNAIL = 0.32, 0.168, 0.54
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class _Row:
             slide.words(start, y + 0.03, grid, right - start, SMALLEST, MUTED)
         for index, (line, ink) in enumerate(self._lines()[: max(1, int((bottom - y - 0.24) / _LINE))]):
             top = y + 0.23 + _LINE * index
-            beside = thumbnail if top < y + thumbnail else 0.0
+            beside = thumbnail if top < y + _THUMBNAIL else 0.0
             slide.words(x, top, line, right - x - beside, SMALLEST, ink)
 
     def _lines(self) -> list[tuple[str, str]]:

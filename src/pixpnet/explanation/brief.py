@@ -91,7 +91,8 @@ def _rest(explained: ClassExplanation) -> str:
     shown, hidden = explained.terms[:SHOWN], len(explained.terms) - SHOWN + explained.rest_terms
     if explained.path is not None:
         more = f"{hidden} more on the way. " if hidden > 0 else ""
-        return f"{more}The leaf gives it {percent(explained.path.leaf_probability)}. Everything: --all."
+        gives = percent(explained.path.leaf_probability)
+        return f"{more}The leaf gives it {gives}. All of it: --all, or details() in Python."
     rest = explained.logit - sum(term.contribution for term in shown)
     sums = []
     if hidden > 0:
@@ -99,7 +100,7 @@ def _rest(explained: ClassExplanation) -> str:
     if explained.constant:
         sums.append(f"{explained.constant:.2f} are for every image")
     more = f" ({', and '.join(sums)})" if sums else ""
-    return f"The sum is the logit {explained.logit:.2f}{more}. Every part, other classes and what was tested: --all."
+    return f"The sum is the logit {explained.logit:.2f}{more}. All of it: --all, or details() in Python."
 
 
 def _tested(explanation: Explanation) -> Iterator[str]:

@@ -42,6 +42,7 @@ NOT_HERE = {
     "pixpnet train": "the name of a command",
     "pixpnet measure": "the name of a command",
     "pixpnet audit": "the name of a command",
+    "pixpnet data check": "the name of a command",
     "pixpnet convert --to hard": "the name of a command",
     "pixpnet train ... --device cuda --num-devices 4": "needs several GPUs",
 }
@@ -101,7 +102,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
             few = MeasureSettings(mappings=("field",), samples=1, prototypes=1, split="val")
             measure(Path("runs") / f"seed-{seed}", few)
         shutil.copytree("runs/seed-0", "runs/mine", ignore=shutil.ignore_patterns("measure"))
-        shutil.copytree("runs/mine", "runs/photos")
+        for name in ("photos", "dinov2"):  # a run of the preset, and of a network whose weights are not here
+            shutil.copytree("runs/mine", f"runs/{name}")
         shutil.copytree("runs/mine", "runs/stopped")
         Path("runs/stopped/metrics.json").unlink()
         tree = ProtoTreeConfig()

@@ -175,7 +175,7 @@ def test_photographs_get_windows_of_less_than_a_tenth_of_the_image_and_any_part_
     )
     shown = helped(capsys, *words)
     assert "its cells see N x N pixels (default: resnet18)" in shown
-    assert "and sees that window and nothing else (default: 72.0)" in shown
+    assert "prototypes are shared out among them (default: 72.0)" in shown
     assert "(used here: photos)" in shown
 
 

@@ -133,7 +133,7 @@ def test_variables_of_the_environment_are_no_options(
     monkeypatch.setenv("PIXPNET_TRAIN__BACKBONE", f"{NAME}:build")
     with pytest.raises(SystemExit):
         main(["train", "--print-config"])
-    assert "\nbackbone: small\n" in capsys.readouterr().out
+    assert "\nbackbone: small-37\n" in capsys.readouterr().out
 
 
 def test_a_caller_who_names_code_needs_no_permission_and_one_who_reads_it_from_a_file_does(

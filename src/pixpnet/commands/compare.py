@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from pixpnet.metrics.suite import RunGroup, Spread
 
 EXAMPLES = """examples:
-  pixpnet compare runs/pixpnet runs/tesnet                the paper's Table 1 for these runs, each audited
-  pixpnet compare runs/seed0 runs/seed1 runs/seed2        they differ in the seed alone: one row, mean ± deviation
-  pixpnet compare runs/* --format latex                   the same for a paper; csv and json as well
-  pixpnet compare runs/* --out family.png --venn venn.png accuracy against field, and who satisfies which desiderata"""
+  pixpnet compare runs/pixpnet runs/tesnet            the paper's Table 1 for these runs, each audited
+  pixpnet compare runs/seed0 runs/seed1 runs/seed2    they differ in the seed alone: one row, mean ± deviation
+  pixpnet compare runs/* --format latex               the same for a paper; csv and json as well
+  pixpnet compare runs/* --out family.png             a figure: accuracy against field
+  pixpnet compare runs/* --venn venn.png              a figure: who satisfies which desiderata"""
 
 _COLUMNS = ("run", "seeds", "MRF", "Acc.", "mapping", "S_con", "S_sta", "AUSC", "%2R")
 _FIGURES = (".png", ".svg", ".pdf")

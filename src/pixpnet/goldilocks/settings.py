@@ -20,8 +20,11 @@ WHOLE = "pixpnet"  # the method that trains networks with prototypes
 FROZEN = "frozen"  # the method that trains prototypes alone, on features of a backbone that stays as it is
 FROZEN_VIEWS = 2  # augmented views that are kept of each image: four were not told apart from two
 _DIGEST_BYTES = 8
-# Fields of `Optimization` that the digests of earlier studies do not know, and what those studies did.
-_ADDED_SINCE = {"pretraining_cells": 1}
+# Settings that the digests of earlier studies do not know, and what those studies did.
+_ADDED_SINCE = {
+    "optimization": {"pretraining_cells": 1, "windows_at_once": None},
+    "architecture": {"terms_per_class": None, "field_price": 0.0},
+}
 
 
 @dataclass(frozen=True)
@@ -153,10 +156,10 @@ def with_budget(optim: Optimization, settings: SearchSettings) -> Optimization:
 def _as_earlier(settings: MemberSettings) -> dict[str, Any]:
     """A preset as versions before wrote it: under their names, without what came since and is as it was."""
     values = to_plain(settings)
-    optimization = values["optimization"]
-    for name, before in _ADDED_SINCE.items():
-        if optimization[name] == before:
-            del optimization[name]
+    for section, added in _ADDED_SINCE.items():
+        for name, before in added.items():
+            if values[section][name] == before:
+                del values[section][name]
     earlier: dict[str, Any] = in_earlier_names(values)
     return earlier
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ FROZEN = "frozen"  # the method that trains prototypes alone, on features of a b
 FROZEN_VIEWS = 2  # augmented views that are kept of each image: four were not told apart from two
 _DIGEST_BYTES = 8
 # Settings that the digests of earlier studies do not know, and what those studies did.
-_ADDED_SINCE = {
+_ADDED_SINCE: Mapping[str, Mapping[str, object]] = {
     "optimization": {"pretraining_cells": 1, "windows_at_once": None},
     "architecture": {"terms_per_class": None, "field_price": 0.0},
 }

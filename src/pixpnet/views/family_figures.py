@@ -24,6 +24,7 @@ _CIRCLES = {
     "D3  simple reasoning": (6.65, 5.0),
 }
 _RADIUS = 1.95
+_MOST_NAMES = 4
 _REGIONS = {
     (True, False, False): (4.3, 2.75),
     (False, True, False): (9.0, 2.75),
@@ -103,15 +104,24 @@ def venn_figure(rows: Sequence[FamilyRow]) -> Figure:
         axes.add_patch(Circle((x, y), _RADIUS, fill=False, edgecolor=color, linewidth=1.8, zorder=0.6))
         length = hypot(x - middle[0], y - middle[1])
         away = ((x - middle[0]) / length, (y - middle[1]) / length)
-        at = (x + away[0] * (_RADIUS + 0.9), y + away[1] * (_RADIUS + 0.25))
+        at = (x + away[0] * (_RADIUS + 1.6), y + away[1] * (_RADIUS + 0.25))
         slide.words(at[0] - 1.5, at[1] - 0.1, name, 3.0, 12, INK, bold=True, align="center")
     members: dict[tuple[bool, ...], list[str]] = {}
     for row in rows:
         granted = tuple(verdict == "holds" for verdict in row.desiderata)
         members.setdefault(granted, []).append(row.title)
+    listed = _MARGIN
     for granted, names in members.items():
         x, y = _REGIONS[granted]  # type: ignore[index]
         names = list(dict.fromkeys(names))
+        if len(names) > _MOST_NAMES:
+            # More do not fit where circles meet, so they are listed beside them.
+            title = " and ".join(code for code, holds in zip(("D1", "D2", "D3"), granted, strict=True) if holds)
+            slide.words(listed, 3.0, title or "none of the three", 2.2, 11, bold=True)
+            for number, name in enumerate(names):
+                slide.words(listed, 3.28 + 0.22 * number, name, 2.2, 10.5)
+            listed = 10.6
+            names = [f"{len(names)} networks"]
         top = y - len(names) * 0.11
         for number, name in enumerate(names):
             slide.words(x - 1.1, top + 0.22 * number, name, 2.2, 10.5, INK, align="center")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixpnet.commands.device import DEVICE_HELP, MOVED_HELP, TRUST_HELP, choose_device
+from pixpnet.commands.family_text import MARKS, UNKNOWN
 from pixpnet.commands.measured_text import draw_words
 from pixpnet.views.console import plain_console
 from pixpnet.views.progress import progress_bar, task_bars
@@ -34,8 +35,6 @@ exit codes:
   4  no claim was found wrong, but some could not be checked (the data set is not at hand)"""
 
 EXIT_CODES = {"holds": 0, "fails": 3, "not checked": 4}
-_MARKS = {"holds": "✓", "fails": "✗", "not checked": "?"}
-_UNKNOWN = "–"
 LEGEND = """✓ holds, ✗ does not hold, ? could not be checked, – not measured.
 BBox          whether pictures were cropped to annotated boxes first; neither answer is a failure
 D1 D2 D3      the paper's three desiderata, one by one below
@@ -115,20 +114,20 @@ def table_row(result: Audit, model: PixPNet, run: Run, parts: tuple[str, str]) -
     size = result.reasoning.size
     return {
         "BBox": "yes" if run.config.crop_to_box else "no",
-        "D1": _MARKS[result.grounding.verdict],
-        "D2": _MARKS[result.localization.verdict],
-        "D3": _MARKS[result.reasoning.verdict],
+        "D1": MARKS[result.grounding.verdict],
+        "D2": MARKS[result.localization.verdict],
+        "D3": MARKS[result.reasoning.verdict],
         "f": f"{model.backbone_name}{at}",
         "Expl. size +": str(size.positive),
         "Expl. size ±": str(size.both),
         "P": str(model.num_prototypes),
         "MRF": f"{100 * result.localization.mean_field:.1f}",
-        "Win. region": _UNKNOWN if (region := result.localization.winning_region) is None else f"{100 * region:.1f}",
-        "Acc.": _UNKNOWN if judged is None else f"{100 * judged.accuracy:.1f}",
-        "95 %": _UNKNOWN if judged is None else f"{100 * judged.interval.low:.1f}–{100 * judged.interval.high:.1f}",
+        "Win. region": UNKNOWN if (region := result.localization.winning_region) is None else f"{100 * region:.1f}",
+        "Acc.": UNKNOWN if judged is None else f"{100 * judged.accuracy:.1f}",
+        "95 %": UNKNOWN if judged is None else f"{100 * judged.interval.low:.1f}–{100 * judged.interval.high:.1f}",
         "S_con": parts[0],
         "S_sta": parts[1],
-        "Val. set": _MARKS[result.conduct.findings[0].verdict],
+        "Val. set": MARKS[result.conduct.findings[0].verdict],
     }
 
 
@@ -136,7 +135,7 @@ def _measured(run: Run) -> tuple[str, str, str]:
     """Consistency and stability of the field mapping where this very model was measured, and on which images."""
     from pixpnet.metrics.suite import read_table
 
-    unknown = _UNKNOWN, _UNKNOWN, "not measured"
+    unknown = UNKNOWN, UNKNOWN, "not measured"
     if not (run.path / "measure" / "table.json").exists():
         return unknown
     try:
@@ -149,8 +148,7 @@ def _measured(run: Run) -> tuple[str, str, str]:
     if row is None or row.window is None or draw is None or table.model != run.fingerprint():
         return unknown
     shown = [
-        _UNKNOWN if rate is None else f"{100 * rate.mean:.1f}"
-        for rate in (row.window.consistency, row.window.stability)
+        UNKNOWN if rate is None else f"{100 * rate.mean:.1f}" for rate in (row.window.consistency, row.window.stability)
     ]
     where = f"{table.settings.split}, {draw_words(draw)}, window of {table.window} x {table.window} pixels"
     return shown[0], shown[1], where
@@ -190,7 +188,7 @@ def _text(result: Audit, row: dict[str, str], where: str) -> str:
     for title, verdict, findings in _parts(result):
         lines += ["", f"{title}: {verdict}"]
         for finding in findings:
-            lines += [f"  {_MARKS[finding.verdict]} {finding.claim}", f"      {finding.evidence}"]
+            lines += [f"  {MARKS[finding.verdict]} {finding.claim}", f"      {finding.evidence}"]
     verdicts = {
         "holds": "Every claim was checked and holds.",
         "fails": "A claim does not hold (exit code 3).",

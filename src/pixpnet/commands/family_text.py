@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pixpnet.metrics.suite import Spread
 
 UNKNOWN = "–"
-_MARKS = {"holds": "✓", "fails": "✗", "not checked": "?"}
+MARKS = {"holds": "✓", "fails": "✗", "not checked": "?"}
 _LATEX_MARKS = {"✓": r"$\checkmark$", "✗": r"$\times$", "?": "?", UNKNOWN: "--"}
 _LATEX_SPECIAL = str.maketrans(
     {
@@ -135,4 +135,4 @@ def _latex(text: str) -> str:
 
 
 def _mark(verdict: Verdict) -> str:
-    return _MARKS[verdict]
+    return MARKS[verdict]

@@ -1,13 +1,12 @@
 """An explanation in two sentences and three parts, for a terminal; `text` has all of it."""
 
-import textwrap
 from collections.abc import Iterator
 
 from pixpnet.class_names import printable
 from pixpnet.explanation.deciding_text import deciding_text
 from pixpnet.explanation.path_text import turn_text
 from pixpnet.explanation.record import ClassExplanation, Explanation, Term
-from pixpnet.explanation.text import WIDTH, location, share_of, shortened
+from pixpnet.explanation.text import WIDTH, location, share_of, shortened, wrapped
 from pixpnet.wording import percent
 
 SHOWN = 3
@@ -19,11 +18,11 @@ def brief_text(explanation: Explanation) -> str:
     best = explanation.predicted
     rows = [_row(explanation, best, number) for number in range(min(SHOWN, len(best.terms)))]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [*_wrapped(_answer(explanation)), *_wrapped(_meaning(explanation)), ""]
+    lines = [*wrapped(_answer(explanation)), *wrapped(_meaning(explanation)), ""]
     for *numbers, like in rows:
         start = "  " + "  ".join(text.rjust(width) for text, width in zip(numbers, widths[:-1], strict=True)) + "  "
         lines.append(start + shortened(like, WIDTH - len(start)))
-    lines += ["", *_wrapped(" ".join(filter(None, (_rest(best), *_tested(explanation)))))]
+    lines += ["", *wrapped(" ".join(filter(None, (_rest(best), *_tested(explanation)))))]
     return "\n".join(lines)
 
 
@@ -117,7 +116,3 @@ def _tested(explanation: Explanation) -> Iterator[str]:
         f"{'.' if held == len(tested) else ', and the others FAIL.'}"
     )
     yield deciding_text(explanation)
-
-
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH, break_on_hyphens=False)

@@ -26,16 +26,16 @@ def text_of(explanation: Explanation) -> str:
     for explained in explanation.classes:
         lines += [*_class_lines(explanation, explained), ""]
     for other in explanation.classes[1:]:
-        lines += [*_wrapped(contrast_text(explanation, other)), ""]
+        lines += [*wrapped(contrast_text(explanation, other)), ""]
     terms = [term for explained in explanation.classes for term in explained.terms]
     if any(term.proof for term in terms):
-        lines += [*_wrapped(proofs_text([term.proof for term in terms if term.proof])), ""]
+        lines += [*wrapped(proofs_text([term.proof for term in terms if term.proof])), ""]
     for sentence in filter(
         None, (deciding_text(explanation), other_answers_text(explanation), not_found_text(explanation))
     ):
-        lines += [*_wrapped(sentence), ""]
+        lines += [*wrapped(sentence), ""]
     for sentence in (*_notes(explanation, terms), *sight_text(explanation)):
-        lines += _wrapped(sentence)
+        lines += wrapped(sentence)
     return "\n".join(lines)
 
 
@@ -186,7 +186,7 @@ def _class_lines(explanation: Explanation, explained: ClassExplanation) -> Itera
     if explained.path is not None:
         yield f"{name}: {percent(explained.share)}, by this path of {len(explained.terms)} nodes"
         yield from _table(_rows(explanation, explained))
-        yield from _wrapped(leaf_text(explained, explained.path))
+        yield from wrapped(leaf_text(explained, explained.path))
         return
     yield f"{name}: logit {explained.logit:.2f}, the sum of {len(explained.terms)} {scores}{rest_text(explained)}"
     yield from _table(_rows(explanation, explained))
@@ -255,5 +255,6 @@ def shortened(text: str, room: int) -> str:
     return text if len(text) <= room else f"{text[: room // 2 - 1]}…{text[-(room - room // 2) :]}"
 
 
-def _wrapped(text: str) -> list[str]:
+def wrapped(text: str) -> list[str]:
+    """Lines of a terminal's width."""
     return textwrap.wrap(text, WIDTH, break_on_hyphens=False)

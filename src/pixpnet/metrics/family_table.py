@@ -22,7 +22,7 @@ from pixpnet.records import BadRecord, from_plain, to_plain
 from pixpnet.training import Run, RunError
 from pixpnet.whole_file import written_whole
 
-KEPT_FILE = "audit.json"
+FACTS_FILE = "audit.json"
 _FORMAT = 1
 Told = Callable[[str, int, int], None]
 
@@ -65,7 +65,7 @@ class RunFacts:
 
 
 @dataclass(frozen=True)
-class _Kept:
+class _StoredFacts:
     """The facts of a run, for one model and one threshold."""
 
     format: int
@@ -174,8 +174,11 @@ def facts_of(
     What could not be checked because images are not at hand is not kept.
     """
     model_hash = run.fingerprint()
-    if (kept := _read(run.path / KEPT_FILE)) is not None and (kept.model, kept.threshold) == (model_hash, threshold):
-        return kept.facts
+    if (stored := _read(run.path / FACTS_FILE)) is not None and (stored.model, stored.threshold) == (
+        model_hash,
+        threshold,
+    ):
+        return stored.facts
     model = run.model(trust_code).to(device)
     try:
         images = run.data(None, data)
@@ -202,19 +205,19 @@ def facts_of(
         validation=result.conduct.findings[0].verdict,
     )
     if images is not None:
-        with written_whole(run.path / KEPT_FILE) as temporary:
-            kept = _Kept(_FORMAT, model_hash, threshold, facts)
-            temporary.write_text(json.dumps(to_plain(kept), indent=1), encoding="utf-8")
+        with written_whole(run.path / FACTS_FILE) as temporary:
+            stored = _StoredFacts(_FORMAT, model_hash, threshold, facts)
+            temporary.write_text(json.dumps(to_plain(stored), indent=1), encoding="utf-8")
     return facts
 
 
-def _read(path: Path) -> _Kept | None:
+def _read(path: Path) -> _StoredFacts | None:
     """What was kept; None where there is nothing, or something else."""
     try:
-        kept = from_plain(_Kept, json.loads(path.read_text(encoding="utf-8")), KEPT_FILE)
+        stored = from_plain(_StoredFacts, json.loads(path.read_text(encoding="utf-8")), FACTS_FILE)
     except (OSError, ValueError, RecursionError, BadRecord):
         return None
-    return kept if kept.format == _FORMAT else None
+    return stored if stored.format == _FORMAT else None
 
 
 def _row(group: Sequence[tuple[Run, RunFacts]]) -> FamilyRow:

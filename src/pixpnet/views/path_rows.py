@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from pixpnet.explanation.path_text import leaf_text, short_turn_text, unlikely
 from pixpnet.explanation.record import ClassExplanation, Explanation, Term, TreePath
-from pixpnet.views.colors import GREEN_TEXT, GRID, INK, MUTED, REGIONS, VERMILION_TEXT
+from pixpnet.views.colors import GRID, INK, MUTED, REGIONS
 from pixpnet.views.pictures import cut_out, image_pixels, prototype_pixels
 from pixpnet.views.slide import SMALLEST, Heat, Slide
-from pixpnet.views.term_rows import Room, or_gray
-from pixpnet.views.words import grid_words, listing, proof_words, prototype_words, same_region
+from pixpnet.views.term_rows import Room, or_gray, proof_line
+from pixpnet.views.words import grid_words, listing, prototype_words, same_region
 
 ALONE, BESIDE = 10, 6
 """Nodes that fit on a slide: of one path, of each of two."""
@@ -116,10 +116,7 @@ def _words(
     if not term.region:
         lines.append(("sees padding only", MUTED))
     if term.proof is not None:
-        mark, color = ("✓ ", GREEN_TEXT) if term.proof.passed else ("✗ ", VERMILION_TEXT)
-        if not term.proof.tested:
-            mark, color = "", MUTED
-        lines.append((f"{mark}{proof_words(term.proof)}", color))
+        lines.append(proof_line(term.proof))
     if term.origin is not None:
         lines.append((term.origin.image.rsplit("/", 1)[-1], MUTED))
     for step, (line, color) in enumerate(lines[: max(1, int((room.bottom - room.y - 0.24) / _LINE))]):

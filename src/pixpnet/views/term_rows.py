@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import UInt8
 
 from pixpnet.explanation.brief import SHOWN, parts_words
-from pixpnet.explanation.record import ClassExplanation, Explanation, Term
+from pixpnet.explanation.record import ClassExplanation, Explanation, Proof, Term
 from pixpnet.explanation.text import also_text, share_of
 from pixpnet.views.colors import GREEN_TEXT, GRID, INK, MUTED, REGIONS, VERMILION_TEXT
 from pixpnet.views.pictures import GRAY, cut_out, image_pixels, prototype_pixels
@@ -146,10 +146,7 @@ class _Row:
         else:
             lines.append((f"sees {percent(share_of(term.region, explanation.size))}", MUTED))
         if term.proof is not None:
-            mark, ink = ("✓ ", GREEN_TEXT) if term.proof.passed else ("✗ ", VERMILION_TEXT)
-            if not term.proof.tested:
-                mark, ink = "", MUTED
-            lines.append((f"{mark}{proof_words(term.proof)}", ink))
+            lines.append(proof_line(term.proof))
         if not self.wide and (grid := grid_words(explanation, term)):
             lines.append((grid, MUTED))
         if term.also:
@@ -167,6 +164,14 @@ def _small(slide: Slide, explanation: Explanation, term: Term, index: int, x: fl
     slide.words(x + 0.2, y, f"{number(term.contribution)} · #{term.prototype}", _SMALL_WIDTH - 0.24, SMALLEST, MUTED)
     slide.picture(or_gray(cut_out(image_pixels(explanation), term.region)), x, y + 0.2, _SMALL_SIDE)
     slide.picture(or_gray(cut_out(source, boxes)), x + _SMALL_SIDE + 0.03, y + 0.2, _SMALL_SIDE)
+
+
+def proof_line(proof: Proof) -> tuple[str, str]:
+    """What the test of a term found, and the ink that says whether that is good."""
+    if not proof.tested:
+        return proof_words(proof), MUTED
+    mark, ink = ("✓", GREEN_TEXT) if proof.passed else ("✗", VERMILION_TEXT)
+    return f"{mark} {proof_words(proof)}", ink
 
 
 def or_gray(pixels: UInt8[np.ndarray, "height width 3"] | None) -> UInt8[np.ndarray, "height width 3"]:

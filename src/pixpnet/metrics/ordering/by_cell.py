@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from pixpnet.fields import Field
-from pixpnet.metrics.ordering.full import distances_to, of_one_grid
+from pixpnet.metrics.ordering.full import distances_to, moment_of_each_pixel, of_one_grid
 from pixpnet.model import Grid, PixPNet
 
 
@@ -47,9 +47,7 @@ def cellwise_distance_maps(
     grid, chosen = of_one_grid(model, prototypes)
     height, width = image.shape[1:]
     reach = _Reach(model.fields_at((height, width))[grid.number], image.device)
-    moment = torch.empty_like(order)
-    moment[order] = torch.arange(len(order), device=order.device)
-    moment = moment.reshape(height, width)
+    moment = moment_of_each_pixel(order, image)
     with torch.no_grad():
         cells: Tensor | None = None
         before: Tensor | None = None

@@ -34,15 +34,21 @@ def full_distance_maps(
         ValueError: if prototypes look at several grids.
     """
     grid, chosen = of_one_grid(model, prototypes)
-    moment = torch.empty_like(order)
-    moment[order] = torch.arange(len(order), device=order.device)
-    # The moment at which each pixel comes back, as a picture.
-    moment = moment.reshape(image.shape[1:])
+    moment = moment_of_each_pixel(order, image)
     with torch.no_grad():
         for some in steps.split(batch):
             back = moment < some[:, None, None]
             embeddings = model.embed(torch.where(back[:, None], image, start))[grid.number]
             yield distances_to(grid.comparison, embeddings, chosen)
+
+
+def moment_of_each_pixel(
+    order: Int64[Tensor, " pixels"], image: Float[Tensor, "3 height width"]
+) -> Int64[Tensor, "height width"]:
+    """After how many others each pixel of an image is put back, as a picture."""
+    moment = torch.empty_like(order)
+    moment[order] = torch.arange(len(order), device=order.device)
+    return moment.reshape(image.shape[1:])
 
 
 def of_one_grid(

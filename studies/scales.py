@@ -172,7 +172,7 @@ def main() -> int:
         held_out = None
         if fold is not None:
             split = folds((*data.train, *data.val), args.folds, 0)[fold]
-            data, held_out = replace(data, train=split.kept, val=split.taken), split.taken
+            data, held_out = replace(data, train=split.remaining, val=split.taken), split.taken
         results[name] = trained(data, config, args.out / name.replace(" ", "_").replace(":", "-"), held_out)
         with file.open("a") as lines_written:
             lines_written.write(json.dumps({"job": name, "result": results[name]}) + "\n")

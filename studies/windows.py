@@ -103,7 +103,7 @@ def cross_validated(config: RunConfig, count: int, out: Path) -> list[FoldResult
         folder = out / f"fold-{number}"
         shutil.rmtree(folder, ignore_errors=True)
         started = time.process_time()
-        of_fold = replace(data, train=fold.kept, val=fold.taken)
+        of_fold = replace(data, train=fold.remaining, val=fold.taken)
         metrics = train_on(of_fold, config, folder, watcher)
         spent = time.process_time() - started
         places = prototype_places(PixPNet.load(folder), of_fold)

@@ -50,7 +50,7 @@ def test_several_sizes_have_one_stride_each_or_one_for_all() -> None:
     assert resolve_windows("72,144", "40,80", "layer1", 384) == Windows(72, 40, "layer1", (Scale(144, 80),))
     assert resolve_windows("0.25, 192", 48, "", 384) == Windows(96, 48, "", (Scale(192, 48),))
     assert resolve_windows("60,100,20", None, "", 384) == Windows(60, 30, "", (Scale(100, 50), Scale(20, 10)))
-    assert Windows(8, 4, "x", (Scale(16, 2),)).each == (Windows(8, 4, "x"), Windows(16, 2, "x"))
+    assert Windows(8, 4, "x", (Scale(16, 2),)).by_size == (Windows(8, 4, "x"), Windows(16, 2, "x"))
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,9 @@ VALUES: Mapping[str, Mapping[str, str]] = {
     "architecture.start": {"centred": "centered"},
 }
 
+# Fields of records in files (explanations), by the name of their class.
+FIELDS: Mapping[str, Mapping[str, str]] = {"TreePath": {"found": "present"}}
+
 
 @dataclass(frozen=True)
 class Translation:
@@ -80,6 +83,16 @@ def translate(values: Mapping[Any, Any], group: str = "") -> Translation:
             renamed[f"{before}{new}: {values[name]}"] = f"{before}{new}: {value}"
         today[new] = value
     return Translation(today, renamed)
+
+
+def todays_fields(record: str, values: Mapping[Any, Any]) -> dict[Any, Any]:
+    """The values of a record with its fields under today's names.
+
+    >>> todays_fields("TreePath", {"leaf": 0, "found": [True]})
+    {'leaf': 0, 'present': [True]}
+    """
+    renamed = FIELDS.get(record, {})
+    return {name if renamed.get(name, name) in values else renamed.get(name, name): values[name] for name in values}
 
 
 def in_earlier_names(values: Mapping[str, Any], group: str = "") -> dict[str, Any]:

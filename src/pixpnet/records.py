@@ -25,6 +25,7 @@ from typing import (
     runtime_checkable,
 )
 
+from pixpnet.earlier_names import todays_fields
 from pixpnet.option_names import option_of
 
 T = TypeVar("T")
@@ -220,6 +221,8 @@ def _read_record(kind: Any, value: Any, where: str) -> Any:
     names = [field.name for field in plain_fields(kind)]
     needed = {field.name for field in plain_fields(kind) if not _is_later(field)}
     absent = {field.name: field.metadata[_ABSENT] for field in plain_fields(kind) if _ABSENT in field.metadata}
+    if isinstance(value, Mapping):
+        value = todays_fields(kind.__name__, value)
     if not isinstance(value, Mapping) or not needed <= set(value) <= set(names):
         raise _bad(where, list(value) if isinstance(value, Mapping) else value, f"the fields {', '.join(names)}")
     kinds = _hints(kind)

@@ -33,7 +33,7 @@ class Windows:
             then sees its window and the margin that those layers see. "" cuts the image itself.
         more: further sizes, each of which makes a grid of its own; all are cut from the same map.
 
-    >>> [windows.size for windows in Windows(72, 40, "layer1", (Scale(144, 80),)).each]
+    >>> [windows.size for windows in Windows(72, 40, "layer1", (Scale(144, 80),)).by_size]
     [72, 144]
     """
 
@@ -57,7 +57,7 @@ class Windows:
             raise ValueError(f"windows of several sizes differ in size, got {sizes} pixels (--window)")
 
     @property
-    def each(self) -> "tuple[Windows, ...]":
+    def by_size(self) -> "tuple[Windows, ...]":
         """The windows of each size by themselves, in the order of their grids."""
         return (replace(self, more=()), *(Windows(scale.size, scale.stride, self.start) for scale in self.more))
 

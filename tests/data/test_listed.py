@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pixpnet.data import DataError, Entry
 from pixpnet.data.catalog import Split
-from pixpnet.data.listed import ImageList, Placed, place
+from pixpnet.data.listed import ImageList, Placed, assign_splits
 
 CLASSES = ("jay", "wren")
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
@@ -26,7 +26,7 @@ def listed(*images: tuple[Split, Entry]) -> ImageList:
 
 
 def placed(now: list[tuple[Split, Entry]], then: ImageList) -> Placed:
-    return place([(split, [image]) for split, image in now], CLASSES, then)
+    return assign_splits([(split, [image]) for split, image in now], CLASSES, then)
 
 
 def ids(entries: tuple[Entry, ...]) -> list[str]:

@@ -83,7 +83,7 @@ def test_in_classes_that_have_both_sides_nothing_moves_at_all(
         return
     before, after = parted(pool, 0.2, seed), parted(left, 0.2, seed)
     assert after.taken == tuple(entry for entry in before.taken if entry.id not in gone)
-    assert after.kept == tuple(entry for entry in before.kept if entry.id not in gone)
+    assert after.remaining == tuple(entry for entry in before.remaining if entry.id not in gone)
 
 
 @given(pools(), fractions, seeds)

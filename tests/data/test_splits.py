@@ -92,7 +92,7 @@ def test_folds_take_every_image_once_and_are_stratified(counts: list[int], numbe
     taken = [entry.id for fold in parted for entry in fold.taken]
     assert sorted(taken) == sorted(entry.id for entry in entries(counts))
     for fold in parted:
-        assert len(fold.kept) + len(fold.taken) == sum(counts)
+        assert len(fold.remaining) + len(fold.taken) == sum(counts)
         for label, count in enumerate(counts):
             assert abs(sum(entry.label == label for entry in fold.taken) - count / number) < 1
 

@@ -34,14 +34,14 @@ def test_the_field_of_one_convolution_less_is_reached_by_making_that_one_pointwi
     assert best.mean_field == target
     assert best.cells == (20, 20)
     assert best.parameters == TOTAL - 4 * 4 * 9
-    assert best.kept == best.parameters / TOTAL
+    assert best.share_pretrained == best.parameters / TOTAL
     assert best.hits and best.miss == 0
 
 
 def test_an_unmodified_cut_that_sees_the_same_comes_first() -> None:
     target = mean_field("3")
     best = propose(CHAIN, target, SIZE)[0]
-    assert (best.at, best.edits, best.kept, best.parameters) == ("3", (), 1.0, TOTAL - 148)
+    assert (best.at, best.edits, best.share_pretrained, best.parameters) == ("3", (), 1.0, TOTAL - 148)
 
 
 def test_a_removed_stride_changes_the_weights_whose_neighbors_it_brings_nearer() -> None:
@@ -50,7 +50,7 @@ def test_a_removed_stride_changes_the_weights_whose_neighbors_it_brings_nearer()
     assert result.edits == ("unstride:2",)
     assert result.cells == (39, 39)
     assert result.parameters == TOTAL - 148 - 4 * 4 * 9
-    assert result.kept == result.parameters / (TOTAL - 148)
+    assert result.share_pretrained == result.parameters / (TOTAL - 148)
 
 
 def test_no_depth_comes_nearer_than_the_nearest_that_is_proposed() -> None:
@@ -79,19 +79,25 @@ def test_each_design_is_the_backbone_that_it_names(designs: tuple[Design, ...]) 
         if not any(edit.startswith("unstride") for edit in design.edits):
             same = sum(p.numel() for name, p in backbone.network.named_parameters() if p.shape == state[name].shape)
             assert design.parameters == same
-            assert design.kept == same / sum(p.numel() for p in unedited.network.parameters())
+            assert design.share_pretrained == same / sum(p.numel() for p in unedited.network.parameters())
 
 
 def test_designs_are_ranked_and_none_is_beaten_by_another(designs: tuple[Design, ...]) -> None:
     hits = [design for design in designs if design.hits]
     assert hits and list(designs[: len(hits)]) == hits
-    assert [design.kept for design in hits] == sorted((design.kept for design in hits), reverse=True)
+    assert [design.share_pretrained for design in hits] == sorted(
+        (design.share_pretrained for design in hits), reverse=True
+    )
     others = [design.miss for design in designs[len(hits) :]]
     assert others == sorted(others)
     for one in designs:
         for other in designs:
             nearer = other.hits or (not one.hits and other.miss <= one.miss)
-            less = other.kept >= one.kept and len(other.edits) <= len(one.edits) and other.parameters >= one.parameters
+            less = (
+                other.share_pretrained >= one.share_pretrained
+                and len(other.edits) <= len(one.edits)
+                and other.parameters >= one.parameters
+            )
             assert one is other or not (nearer and less)
 
 

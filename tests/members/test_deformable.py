@@ -373,8 +373,8 @@ def test_the_margin_is_there_in_training_only_and_accuracy_is_counted_without_it
     torch.testing.assert_close(step.answers, answer.logits)
     assert (step.logits - answer.logits).abs().max() > 1e-3
     own = fitting.model.ownership.mask()[labels]
-    torch.testing.assert_close(step.found.scores[own], answer.matches.scores[own])
-    assert bool((step.found.scores[~own] > answer.matches.scores[~own]).all())
+    torch.testing.assert_close(step.required_matches.scores[own], answer.matches.scores[own])
+    assert bool((step.required_matches.scores[~own] > answer.matches.scores[~own]).all())
 
 
 class _Learner:

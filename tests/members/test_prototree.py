@@ -72,7 +72,7 @@ def trained(config: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Trai
     def observe(self: TreeDecision, step: Any) -> None:
         STEPS.append(
             {
-                "scores": step.found.scores.detach().double().numpy().copy(),
+                "scores": step.required_matches.scores.detach().double().numpy().copy(),
                 "labels": step.labels.numpy().copy(),
                 "before": self.knowledge.double().numpy().copy(),
             }
@@ -316,7 +316,7 @@ def test_an_explanation_is_the_path_to_the_leaf_that_gives_most(trained: Trained
         assert [term.prototype for term in explained.terms] == [
             turn.node for turn in tree_of(model).tree().path_to(path.leaf)
         ]
-        for term, result, probability in zip(explained.terms, path.found, path.probabilities, strict=True):
+        for term, result, probability in zip(explained.terms, path.present, path.probabilities, strict=True):
             there = math.exp(float(scores[term.prototype]))
             assert probability == pytest.approx(there if result else 1 - there, rel=1e-3, abs=1e-5)
         assert path.weight == pytest.approx(math.prod(path.probabilities), rel=1e-6)
@@ -326,6 +326,17 @@ def test_an_explanation_is_the_path_to_the_leaf_that_gives_most(trained: Trained
         assert explained.share == pytest.approx(math.exp(explained.logit), rel=1e-4)
     assert {answer.rule for answer in explanation.other_answers} == {"sample_max", "greedy"}
     assert Explanation.from_json(explanation.to_json()) == explanation
+
+
+def test_paths_of_earlier_versions_are_read(trained: Trained) -> None:
+    explanation = explain(trained.model, an_image(trained))
+    plain = json.loads(explanation.to_json())
+    for explained in plain["classes"]:
+        explained["path"]["found"] = explained["path"].pop("present")
+    assert Explanation.from_json(json.dumps(plain)) == explanation
+    plain["classes"][0]["path"]["present"] = plain["classes"][0]["path"]["found"]
+    with pytest.raises(BadRecord, match="expected the fields"):
+        Explanation.from_json(json.dumps(plain))
 
 
 def explanation_image(explanation: Explanation, model: PixPNet) -> Tensor:
@@ -346,7 +357,7 @@ def test_words_say_what_is_shown_and_what_is_not(trained: Trained) -> None:
     assert f"Leaf {path.leaf} gives {proven.predicted.class_name}" in text
     assert "which are not shown" in " ".join(text.split())
     assert "greedy" in text
-    assert ("not found" in text) or all(path.found)
+    assert ("not found" in text) or all(path.present)
     assert "which are not shown" in proven._repr_html_()
 
 
@@ -463,7 +474,7 @@ def test_the_page_marks_the_path_of_a_picture(trained: Trained) -> None:
     page = tree_page(trained.model, [explanation])
     path = explanation.predicted.path
     assert path is not None
-    assert page.count("on the path of") == len(path.found) + 1
+    assert page.count("on the path of") == len(path.present) + 1
 
 
 # Records from files ---------------------------------------------------------------------------------------------

@@ -185,7 +185,7 @@ def test_scores_and_losses_of_a_branch_are_those_of_loops(images: Any, seed: int
     step = step_of(architecture, torch.from_numpy(cells), labels, "support")
     prototypes = step.parts.comparisons[0].prototypes.detach().flatten(1).numpy()
     scores, pulled = by_hand(cells, prototypes, images)
-    np.testing.assert_allclose(step.found.scores.detach().numpy(), scores, atol=1e-12)
+    np.testing.assert_allclose(step.required_matches.scores.detach().numpy(), scores, atol=1e-12)
     own = np.repeat(np.array([[True, False], [False, True], [False, True]]), 2, axis=1)
     assert cluster(step).item() == pytest.approx(-np.where(own, pulled, -np.inf).max(axis=1).mean())
     assert separation(step).item() == pytest.approx(np.where(own, -np.inf, pulled).max(axis=1).mean())

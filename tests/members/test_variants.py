@@ -129,7 +129,7 @@ def test_no_step_makes_a_tensor_of_images_by_prototypes_by_cells_by_dimensions(n
     case = Case(member_named(name), architecture, settings, classes=4, cells=(8, 8), seed=0)
     with Largest() as largest:
         case.loss_and_gradients()
-    images, protos, _, _ = case.step(torch.from_numpy(case.cells)).found.grids[0].distance_maps.shape
+    images, protos, _, _ = case.step(torch.from_numpy(case.cells)).required_matches.grids[0].distance_maps.shape
     # Maps of distances, and embeddings, are the largest.
     assert largest.numbers <= 2 * max(images * protos * 64, case.cells.size)
     assert largest.numbers < images * protos * 64 * 32 / 10

@@ -10,8 +10,8 @@ from pixpnet.data.loader import PlainSamples
 from pixpnet.data.sample import box_in
 from pixpnet.metrics import answer_places, prototype_distinctiveness, prototype_places, prototype_purity
 from pixpnet.metrics.suite import Places
-from pixpnet.metrics.suite.keeping import Kept
 from pixpnet.metrics.suite.placing import measure_places
+from pixpnet.metrics.suite.result_store import ResultStore
 from pixpnet.model import PixPNet
 from tests.metrics.part_toys import BLACK, BLUE, RED, TOP_LEFT, YELLOW, data_of, finder, origin, picture
 
@@ -43,7 +43,7 @@ def network() -> PixPNet:
 
 def measured(model: PixPNet, data: DataSet, folder: Path) -> Places:
     told: list[tuple[int, int]] = []
-    with Kept(folder, {"about": "this"}) as results:
+    with ResultStore(folder, {"about": "this"}) as results:
         places = measure_places(model, data, data.val, 0, results, lambda done, total: told.append((done, total)))
     assert all(done <= total for done, total in told)
     return places

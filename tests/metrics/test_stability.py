@@ -26,9 +26,9 @@ def of(changes: list[Change], prototypes: int = 1) -> Stability:
 def test_the_hit_parts_must_be_the_same_and_the_soft_score_counts_them() -> None:
     # The same; the tail more (2 of 3 agree); all three otherwise.
     score = of([(0, LEFT, LEFT, ALL_SEEN), (0, LEFT, ALL, ALL_SEEN), (0, LEFT, RIGHT, ALL_SEEN)]).compute()
-    assert score.each[0] is not None
-    assert score.each[0].same == 1 / 3
-    assert abs(score.each[0].parts - (1 + 2 / 3 + 0) / 3) < 1e-12
+    assert score.agreements[0] is not None
+    assert score.agreements[0].same == 1 / 3
+    assert abs(score.agreements[0].parts - (1 + 2 / 3 + 0) / 3) < 1e-12
 
 
 def test_a_region_may_move_as_long_as_it_holds_the_same_parts() -> None:
@@ -47,7 +47,7 @@ def test_only_visible_parts_are_compared() -> None:
 
 def test_an_image_without_a_visible_part_says_nothing() -> None:
     score = of([(0, LEFT, RIGHT, ALL_SEEN), (0, LEFT, LEFT, NONE_SEEN), (1, LEFT, LEFT, NONE_SEEN)], 3).compute()
-    assert score.each == (HitAgreement(same=0.0, parts=0.0, images=1), None, None)
+    assert score.agreements == (HitAgreement(same=0.0, parts=0.0, images=1), None, None)
     assert (score.share, score.undefined) == (0.0, 2)
 
 
@@ -93,7 +93,7 @@ def test_the_soft_score_is_never_below_the_hard_one_and_time_may_run_backwards(
     score = of(changes, 2).compute()
     backwards = of([(prototype, other, one, visible) for prototype, one, other, visible in changes], 2).compute()
     assert score == backwards
-    for agreement in score.each:
+    for agreement in score.agreements:
         assert agreement is None or 0 <= agreement.same <= agreement.parts <= 1
 
 

@@ -31,7 +31,7 @@ from pixpnet.metrics.suite import (
 )
 from pixpnet.metrics.suite import measuring as suite
 from pixpnet.metrics.suite.band import GRID, median_band, on_grid
-from pixpnet.metrics.suite.keeping import Kept
+from pixpnet.metrics.suite.result_store import ResultStore
 from pixpnet.model import PixPNet
 from pixpnet.training import Run, open_data_of, open_run_data
 from tests.training.conftest import Trained
@@ -144,9 +144,13 @@ def test_another_model_is_kept_apart(run: Path, calls: list[str]) -> None:
 
 
 def test_two_processes_do_not_write_to_one_file(tmp_path: Path) -> None:
-    with Kept(tmp_path, {"a": 1}), pytest.raises(ValueError, match="another process"), Kept(tmp_path, {"a": 1}):
+    with (
+        ResultStore(tmp_path, {"a": 1}),
+        pytest.raises(ValueError, match="another process"),
+        ResultStore(tmp_path, {"a": 1}),
+    ):
         pass
-    with Kept(tmp_path, {"a": 2}), Kept(tmp_path, {"a": 1}):
+    with ResultStore(tmp_path, {"a": 2}), ResultStore(tmp_path, {"a": 1}):
         pass
 
 

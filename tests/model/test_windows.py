@@ -140,7 +140,7 @@ def test_each_size_of_windows_gives_the_cells_of_a_backbone_with_that_size_alone
     network, images = zoo.build("resnet18"), torch.randn(2, 3, 64, 64)
     backbone = Backbone(network, "layer3", (64, 64), (), windows).eval()
     backbone.freeze(frozen, (64, 64))
-    alone = [Backbone(network, "layer3", (64, 64), (), one).eval() for one in windows.each]
+    alone = [Backbone(network, "layer3", (64, 64), (), one).eval() for one in windows.by_size]
     with torch.no_grad():
         maps = backbone.maps(images)
         assert len(maps) == len(alone) == 2
@@ -169,7 +169,7 @@ def test_a_network_with_windows_of_two_sizes_says_and_keeps_both(windows: Window
     for grid, field in enumerate(model.fields):
         network = model.embedding(grid)
         assert not verify_fields(network, (3, 64, 64), pixels=3).disagreements
-        sides = window_starts(64, windows.each[grid].size, windows.each[grid].stride)
+        sides = window_starts(64, windows.by_size[grid].size, windows.by_size[grid].stride)
         assert field.shape[1:] == (len(sides), len(sides))
     # What a prototype pays: the price times the mean field of its grid.
     assert model.head.prices.tolist() == pytest.approx(

@@ -141,7 +141,7 @@ def left_out(
 
 def test_a_score_of_a_prototype_from_the_image_itself_becomes_the_mean_of_the_others_of_the_class() -> None:
     step, _ = left_out()
-    assert step.found.scores.tolist() == [
+    assert step.required_matches.scores.tolist() == [
         [1, 2, 1.5, 4, 5, 6],  # (1 + 2) / 2
         [1, 2, 9, 4, 5, 6],
         [3, 3, 3, 4, 4, 4],  # one is left
@@ -188,7 +188,7 @@ def test_what_is_hidden_gets_no_gradient_and_the_others_share_it() -> None:
 
 def test_images_that_gave_no_prototype_are_answered_as_ever() -> None:
     step, model = left_out(from_it=torch.zeros_like(FROM_IT))
-    assert torch.equal(step.found.scores, SCORES)
+    assert torch.equal(step.required_matches.scores, SCORES)
     assert torch.equal(step.distances, FAR)
     assert torch.equal(step.logits, model.head.logits(SCORES))
 

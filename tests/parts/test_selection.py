@@ -21,7 +21,7 @@ scores_of_images = hnp.arrays(np.float64, (3, 8), elements=st.floats(-2, 14, wid
 
 def decision(terms: int, price: float) -> SelectedSum:
     made = SelectedSum(OWNERSHIP, terms, price)
-    made.place(SHARES)
+    made.set_field_shares(SHARES)
     return made
 
 

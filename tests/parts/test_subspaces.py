@@ -97,8 +97,8 @@ def test_the_cell_of_the_smallest_angle_need_not_be_the_cell_that_scores() -> No
     # A short patch along the prototype and a long one beside it.
     embeddings = torch.tensor([[1.0, 0.0], [3.0, 3.0]]).T.reshape(1, 2, 1, 2)
     step = step_of([embeddings], [torch.tensor([[1.0, 0.0], [0.0, 1.0]]).reshape(2, 2, 1, 1)], [0], classes=2)
-    assert step.found.scores[0].tolist() == [3.0, 3.0]
-    assert step.found.cells[0, 0].tolist() == [0, 1]
+    assert step.required_matches.scores[0].tolist() == [3.0, 3.0]
+    assert step.required_matches.cells[0, 0].tolist() == [0, 1]
     assert step.distances[0].tolist() == pytest.approx([-1.0, -math.sqrt(0.5)])
 
 

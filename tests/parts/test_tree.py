@@ -225,7 +225,7 @@ def test_paths_lead_where_they_say(depth: int, gone: list[bool]) -> None:
         position = 0
         for turn in turns:
             assert position == turn.node
-            position = tree.children[position][turn.found]
+            position = tree.children[position][turn.present]
         assert ~position == leaf
     assert sorted(tree.leaves_below(0)) == list(range(tree.num_leaves))
 
@@ -242,7 +242,7 @@ def test_pruning_keeps_the_order_of_questions_and_every_leaf_that_stays(
         return
     assert pruned.leaves == tuple(leaf for leaf, out in enumerate(gone) if not out)
     for new, old in enumerate(pruned.leaves):
-        asked = {pruned.nodes[turn.node]: turn.found for turn in pruned.tree.path_to(new)}
+        asked = {pruned.nodes[turn.node]: turn.present for turn in pruned.tree.path_to(new)}
         before = dict(tree.path_to(old))
         # What is still asked was asked before and turns the same way; what is not had nothing on its other side.
         assert asked.items() <= before.items()

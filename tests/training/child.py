@@ -208,7 +208,7 @@ def learn_leaves(store: str, rank: int, world_size: int, out: str) -> None:
             if number % 3 == 0:
                 prototree.begin_leaves(learner)
             step: Any = SimpleNamespace(
-                found=SimpleNamespace(scores=scores[number, share]), labels=labels[number, share]
+                required_matches=SimpleNamespace(scores=scores[number, share]), labels=labels[number, share]
             )
             decision.observe(step)
             prototree.update_leaves(learner)

@@ -82,7 +82,7 @@ def on_windows(windows: Windows) -> Backbone:
 
 def test_networks_with_one_size_of_windows_and_with_several_share_what_is_kept(data: DataSet, tmp_path: Path) -> None:
     both, views = Windows(12, 6, "", (Scale(24, 8),)), some_views(data)
-    small, large = both.each
+    small, large = both.by_size
     assert features_in(tmp_path, data, on_windows(small)).compute(views[:4]) == 4
     together = features_in(tmp_path, data, on_windows(both))
     seen: list[int] = []

@@ -66,7 +66,7 @@ def cells_of(row: FamilyRow) -> tuple[str, ...]:
     from pixpnet.metrics.suite import spread
 
     facts = row.facts[0]
-    counts = sorted({each.prototypes for each in row.facts})
+    counts = sorted({of_run.prototypes for of_run in row.facts})
     return (
         row.title,
         "yes" if facts.cropped else "no",

@@ -11,7 +11,7 @@ from pixpnet.data.catalog import Catalog, Entry, Reader
 from pixpnet.data.drawn import DrawnBirds
 from pixpnet.data.errors import BadFilesError, DataError, DataWarning, Leak, LeakError, Problem, listing
 from pixpnet.data.leaks import find_leaks
-from pixpnet.data.listed import Changes, ImageList, place
+from pixpnet.data.listed import Changes, ImageList, assign_splits
 from pixpnet.data.locked import LockedSplit
 from pixpnet.data.preprocessing import Preprocessing
 from pixpnet.data.scan import Progress, scan
@@ -169,8 +169,8 @@ def open_looked_at(
     if not catalog.statistics_known:
         # Paper: over the full data set. Here over what may be learnt from; the test images stay closed.
         by_pixels = {fact.digest: fact for fact in facts.values()}
-        found = statistics_of(by_pixels[entry.digest or ""] for entry in (*divided.train, *divided.val))
-        preprocessing = replace(preprocessing, mean=found.mean, std=found.std)
+        statistics = statistics_of(by_pixels[entry.digest or ""] for entry in (*divided.train, *divided.val))
+        preprocessing = replace(preprocessing, mean=statistics.mean, std=statistics.std)
     return DataSet(
         name=catalog.name,
         class_names=catalog.class_names,
@@ -211,7 +211,7 @@ def divide(entries: Iterable[Entry], catalog: Catalog, options: DataOptions) -> 
 
 
 def _as_listed(divided: Divided, catalog: Catalog, listed: ImageList) -> tuple[Divided, Changes]:
-    placed = place(
+    placed = assign_splits(
         [("train", divided.train), ("val", divided.val), ("test", divided.test)], catalog.class_names, listed
     )
     return Divided(placed.train, placed.val, placed.test), placed.changes

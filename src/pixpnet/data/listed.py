@@ -134,7 +134,9 @@ class Placed(NamedTuple):
     changes: Changes
 
 
-def place(splits: Iterable[tuple[Split, Iterable[Entry]]], class_names: tuple[str, ...], listed: ImageList) -> Placed:
+def assign_splits(
+    splits: Iterable[tuple[Split, Iterable[Entry]]], class_names: tuple[str, ...], listed: ImageList
+) -> Placed:
     """Puts entries where a run had them.
 
     A file that was renamed keeps the name that the run knows it by. A second copy of a listed picture is left out.

@@ -26,7 +26,7 @@ _DIGEST_BYTES = 16
 class Parted(NamedTuple):
     """Two sides of a split, each in the order of the stable ids."""
 
-    kept: tuple[Entry, ...]
+    remaining: tuple[Entry, ...]
     taken: tuple[Entry, ...]
 
 

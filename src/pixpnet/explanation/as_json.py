@@ -127,9 +127,9 @@ def _wrong_path(explained: ClassExplanation, names: tuple[str, ...]) -> Iterator
         yield f"{about} ends in a leaf that gives {path.leaf_probability}, which is not exp({explained.constant})"
     if len({term.prototype for term in explained.terms}) < len(explained.terms):
         yield f"{about} asks for a prototype twice"
-    for term, present, probability in zip(explained.terms, path.found, path.probabilities, strict=True):
-        there = exp(min(term.score, 0.0))
-        if not _close(probability, there if present else 1 - there):
+    for term, present, probability in zip(explained.terms, path.present, path.probabilities, strict=True):
+        probability_present = exp(min(term.score, 0.0))
+        if not _close(probability, probability_present if present else 1 - probability_present):
             yield f"{about} turns at prototype {term.prototype} with {probability}, and its score is {term.score}"
         if not _close(exp(min(term.contribution, 0.0)), probability if path.soft else 1.0):
             yield f"{about} turns at prototype {term.prototype} with {probability}, which is not its contribution"

@@ -81,9 +81,14 @@ def _meaning(explanation: Explanation) -> str:
 
 def _row(explanation: Explanation, explained: ClassExplanation, number: int) -> tuple[str, ...]:
     term = explained.terms[number]
-    says = f"{term.contribution:+.2f}" if explained.path is None else turn_text(explained.path, number)
+    value = f"{term.contribution:+.2f}" if explained.path is None else turn_text(explained.path, number)
     part = f"{location(term.region)} ({percent(share_of(term.region, explanation.size))})"
-    return str(number + 1), says, part, f"{'looks like' if explained.path is None else 'nearest to'} {looks_like(term)}"
+    return (
+        str(number + 1),
+        value,
+        part,
+        f"{'looks like' if explained.path is None else 'nearest to'} {looks_like(term)}",
+    )
 
 
 def _rest(explained: ClassExplanation) -> str:

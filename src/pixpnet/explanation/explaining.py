@@ -81,7 +81,7 @@ def explain_batch(
     refuse_training_mode(model)
     if isinstance(images, (str, bytes)) or not isinstance(images, Iterable):
         raise TypeError(f"images is a list of pictures, got {type(images).__name__}: explain() takes one")
-    asked = [label_of(which, model.class_names) for which in classes]
+    labels = [label_of(class_or_label, model.class_names) for class_or_label in classes]
     samples = [as_the_network_sees(model, image, f"picture {number}") for number, image in enumerate(images, start=1)]
     if not samples:
         return ()
@@ -90,18 +90,18 @@ def explain_batch(
         output = model(pixels.to(model.device))
         fields = model.fields_at(samples[0].size)
         common = _Common(model, tuple(map(_Seen, model.grids, fields)), model.ownership.mask(), _folder_of(model))
-        return tuple(_explanation(common, sample, output, row, asked, top) for row, sample in enumerate(samples))
+        return tuple(_explanation(common, sample, output, row, labels, top) for row, sample in enumerate(samples))
 
 
 def _explanation(
-    common: "_Common", sample: Sample, output: Output, row: int, asked: Sequence[int], top: int
+    common: "_Common", sample: Sample, output: Output, row: int, requested: Sequence[int], top: int
 ) -> Explanation:
     model, matches = common.model, output.matches
     logits = output.logits[row].tolist()
     if not all(map(math.isfinite, logits)):
         raise ValueError(f"the model's logits for {sample.id} are not finite: are there such numbers in the image?")
     order = sorted(range(len(logits)), key=lambda label: -logits[label])
-    labels = [order[0], *(dict.fromkeys(label for label in asked if label != order[0]) or order[1:2])]
+    labels = [order[0], *(dict.fromkeys(label for label in requested if label != order[0]) or order[1:2])]
     scores = matches.scores[row]
     answer = _Answer(
         model,
@@ -296,7 +296,7 @@ def _by_path(answer: _Answer, soft: bool, explained: _Class, route: Route) -> Cl
         constant=route.log_leaf_probability,
         path=TreePath(
             leaf=route.leaf,
-            found=tuple(turn.found for turn in route.turns),
+            present=tuple(turn.present for turn in route.turns),
             probabilities=tuple(map(math.exp, route.log_probabilities)),
             weight=route.weight,
             leaf_probability=math.exp(route.log_leaf_probability),

@@ -95,19 +95,19 @@ def _picture(explanation: Explanation, explained: ClassExplanation) -> str:
 
 def _row(explanation: Explanation, explained: ClassExplanation, term: Term, number: int) -> str:
     product = f"{term.weight:.2f} x {term.score:.2f} = {term.contribution:.2f}"
-    says = product if explained.path is None else turn_text(explained.path, number)
+    value = product if explained.path is None else turn_text(explained.path, number)
     share = share_of(term.region, explanation.size)
     proof = f"<br>{proof_result(term.proof)}" if term.proof else ""
-    that = f"prototype {term.prototype}"
+    source = f"prototype {term.prototype}"
     if term.origin is not None:
-        that = f"{location(term.origin.boxes)} of {term.origin.image}"
+        source = f"{location(term.origin.boxes)} of {term.origin.image}"
     classes = ", ".join(filter(None, (term.class_name, also_text(term))))
     grid = f", grid {term.grid + 1}" if len(explanation.sights) > 1 else ""
     return (
         f'<tr><td style="background:{_color(number)};width:.5em"></td>'
-        f"<td>{says}</td>"
+        f"<td>{value}</td>"
         f"<td>{escape(location(term.region))} ({percent(share)}{grid}){proof}</td>"
-        f"<td>{_crop(term)}{escape(that)}{escape(f' ({classes})' if classes else '')}</td></tr>"
+        f"<td>{_crop(term)}{escape(source)}{escape(f' ({classes})' if classes else '')}</td></tr>"
     )
 
 

@@ -24,7 +24,7 @@ def turn_text(path: TreePath, number: int) -> str:
 
 def short_turn_text(path: TreePath, number: int) -> str:
     """`turn_text` without the word for a less likely turn, for where that has a line of its own."""
-    return f"{'found' if path.found[number] else 'not found'} {percent(path.probabilities[number])}"
+    return f"{'found' if path.present[number] else 'not found'} {percent(path.probabilities[number])}"
 
 
 def unlikely(path: TreePath, number: int) -> bool:
@@ -67,16 +67,14 @@ def parting_text(predicted: ClassExplanation, other: ClassExplanation) -> str:
     mine, theirs = printable(predicted.class_name), printable(other.class_name)
     start = f"Why not {theirs}? It gets {percent(other.share)}, {mine} {percent(predicted.share)}."
     if predicted.path.leaf == other.path.leaf:
-        which = (
-            "The leaf that gives it most is the same" if other.path.soft else "The only leaf that counts is the same"
-        )
-        return f"{start} {which}: it gives it {percent(other.path.leaf_probability)}."
+        leaf = "The leaf that gives it most is the same" if other.path.soft else "The only leaf that counts is the same"
+        return f"{start} {leaf}: it gives it {percent(other.path.leaf_probability)}."
     for number, (term, their_term) in enumerate(zip(predicted.terms, other.terms, strict=False)):
-        present = predicted.path.found[number]
-        if term.prototype == their_term.prototype and present != other.path.found[number]:
+        present = predicted.path.present[number]
+        if term.prototype == their_term.prototype and present != other.path.present[number]:
             return (
                 f"{start} The path to the leaf that gives it most parts from this one at prototype {term.prototype}: "
-                f"{turn_text(predicted.path, number)} here, {'not present' if present else 'found'} there."
+                f"{turn_text(predicted.path, number)} here, {'not found' if present else 'found'} there."
             )
     return start
 
@@ -84,4 +82,4 @@ def parting_text(predicted: ClassExplanation, other: ClassExplanation) -> str:
 def not_found_text(explanation: Explanation) -> str:
     """`NOT_FOUND` where a shown path has such a turn; else empty."""
     paths = [explained.path for explained in explanation.classes if explained.path is not None]
-    return NOT_FOUND if any(not all(path.found) for path in paths) else ""
+    return NOT_FOUND if any(not all(path.present) for path in paths) else ""

@@ -145,7 +145,7 @@ class TreePath:
 
     Attributes:
         leaf: its number.
-        found: at each node, whether the turn is the one for a prototype that is found.
+        present: at each node, whether the path turns to the side for images in which the prototype is present.
         probabilities: of each turn, as it was taken.
         weight: what share of the answer the leaf has; 1 where only one leaf counts.
         leaf_probability: what the leaf gives to the explained class.
@@ -154,7 +154,7 @@ class TreePath:
     """
 
     leaf: int
-    found: tuple[bool, ...]
+    present: tuple[bool, ...]
     probabilities: tuple[float, ...]
     weight: float
     leaf_probability: float
@@ -204,8 +204,8 @@ class ClassExplanation:
     path: TreePath | None = field(default=None, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
-        if self.path is not None and not len(self.path.found) == len(self.path.probabilities) == len(self.terms):
-            raise ValueError(f"a path of {len(self.path.found)} turns for {len(self.terms)} terms")
+        if self.path is not None and not len(self.path.present) == len(self.path.probabilities) == len(self.terms):
+            raise ValueError(f"a path of {len(self.path.present)} turns for {len(self.terms)} terms")
 
 
 @dataclass(frozen=True)
@@ -330,13 +330,13 @@ class Explanation:
         """Whether every cell of every grid sees the whole image, so that no part can be pointed at."""
         return all(sight.everything == 1 for sight in self.sights)
 
-    def explained(self, which: str | int) -> ClassExplanation:
+    def explained(self, class_or_label: str | int) -> ClassExplanation:
         """Why a class, by its name or label, got its logit.
 
         Raises:
             UnknownClass: if there is no such class or it was not asked for.
         """
-        label = label_of(which, self.class_names)
+        label = label_of(class_or_label, self.class_names)
         for explained in self.classes:
             if explained.label == label:
                 return explained
@@ -346,7 +346,7 @@ class Explanation:
             f"classes=[{self.class_names[label]!r}])"
         )
 
-    def why_not(self, which: str | int) -> "Contrast":
+    def why_not(self, class_or_label: str | int) -> "Contrast":
         """The terms of the predicted class and of another explained one side by side.
 
         Raises:
@@ -355,7 +355,7 @@ class Explanation:
         """
         from pixpnet.explanation.contrast import contrast
 
-        other = self.explained(which)
+        other = self.explained(class_or_label)
         if other is self.predicted:
             raise ValueError(f"{other.class_name} is the predicted class: ask why not for another one")
         return contrast(self.predicted, other)

@@ -61,8 +61,8 @@ def sight_text(explanation: Explanation) -> Iterator[str]:
     """What the cells can see, and what follows for boxes and scores."""
     several = len(explanation.sights) > 1
     for number, sight in enumerate(explanation.sights):
-        which = f"{_grid_name(number, sight)}: " if several else ""
-        yield which + _seen(sight) + ("" if several or sight.everything == 1.0 else f" {_CLAIM}")
+        prefix = f"{_grid_name(number, sight)}: " if several else ""
+        yield prefix + _seen(sight) + ("" if several or sight.everything == 1.0 else f" {_CLAIM}")
     if several and not explanation.sees_everything:
         yield _CLAIM
     if explanation.score_note is not None:

@@ -52,7 +52,7 @@ class _Watch:
         self.lock = threading.Lock()
         self.traces = 0
         self.original: dict[Any, Any] = {}
-        self.here = threading.local()
+        self.local = threading.local()
 
 
 _watch = _Watch()
@@ -61,8 +61,8 @@ _watch = _Watch()
 @contextmanager
 def watching_scripts(refuse: Callable[[str], None]) -> Iterator[None]:
     """Calls ``refuse`` with what a script does, before it is run, if it looks at the device of a tensor."""
-    outer = getattr(_watch.here, "refuse", None)
-    _watch.here.refuse = refuse
+    outer = getattr(_watch.local, "refuse", None)
+    _watch.local.refuse = refuse
     with _watch.lock:
         _watch.traces += 1
         if _watch.traces == 1:
@@ -70,7 +70,7 @@ def watching_scripts(refuse: Callable[[str], None]) -> Iterator[None]:
     try:
         yield
     finally:
-        _watch.here.refuse = outer
+        _watch.local.refuse = outer
         with _watch.lock:
             _watch.traces -= 1
             if _watch.traces == 0:
@@ -84,7 +84,7 @@ def _install() -> None:
         _watch.original[kind] = call = kind.__call__
 
         def checked(script: Any, *args: Any, call: Any = call, **kwargs: Any) -> Any:
-            refuse = getattr(_watch.here, "refuse", None)
+            refuse = getattr(_watch.local, "refuse", None)
             if refuse is not None and (question := asks_for_the_device(script.inlined_graph)) is not None:
                 refuse(
                     f"calls the TorchScript code '{script.name}', which looks at the device of a tensor ({question})"

@@ -69,8 +69,8 @@ def trace(model: nn.Module, input_shape: tuple[int, ...]) -> list[Layer]:
         # What came of it after the model's own code caught a refusal is not what went wrong.
         error = tracer.refusal or failure
         error.add_note(
-            f"This happened at {tracer.place} while the receptive fields of {type(model).__name__} were computed "
-            f"for one input of shape {(1, *input_shape)}, on tensors that have a shape but no values."
+            f"This happened at {tracer.current_module} while the receptive fields of {type(model).__name__} were "
+            f"computed for one input of shape {(1, *input_shape)}, on tensors that have a shape but no values."
         )
         if error is not failure:
             raise error from failure
@@ -138,7 +138,7 @@ class _Tracer(TorchDispatchMode):
         self._handles: dict[int, tuple[Tensor, int, Handle | None]] = {}
 
     @property
-    def place(self) -> str:
+    def current_module(self) -> str:
         """The module that is being run, for messages."""
         if not self.entered or not self.entered[-1]:
             return "the model's own forward"
@@ -164,7 +164,7 @@ class _Tracer(TorchDispatchMode):
 
     def refuse(self, does: str, advice: str) -> NoReturn:
         """Raises what is remembered too, should the model's own code catch it and go on."""
-        error = UnsupportedOperation(f"{self.place} {does}; {advice}")
+        error = UnsupportedOperation(f"{self.current_module} {does}; {advice}")
         self.refusal = self.refusal or error
         raise error
 
@@ -206,8 +206,8 @@ class _Tracer(TorchDispatchMode):
             raise
         except NotImplementedError as error:
             self.refusal = self.refusal or UnsupportedOperation(
-                f"{self.place} calls {func}, which torch cannot run on tensors without data ({first_line(error)}); "
-                "cut the backbone before it"
+                f"{self.current_module} calls {func}, which torch cannot run on tensors without data "
+                f"({first_line(error)}); cut the backbone before it"
             )
             raise self.refusal from error
 
@@ -250,7 +250,7 @@ class _Tracer(TorchDispatchMode):
         registered = find_rule(func)
         if registered is None or writes_elsewhere:
             raise UnsupportedOperation(
-                f"no receptive-field rule for {func} at {self.place}: cut the backbone earlier, "
+                f"no receptive-field rule for {func} at {self.current_module}: cut the backbone earlier, "
                 f"or register one with @pixpnet.rule(torch.ops.{func})"
             )
         if func is torch.ops.aten._fft_c2r.default and self._handle(call.args[0]).memory.is_real:
@@ -270,7 +270,7 @@ class _Tracer(TorchDispatchMode):
                 assert sources is not None
                 self._refuse_exposed(call.args[0])
                 self.constants.forget(call.args[0])
-                self._handle(call.args[0]).write(sources, self.place)
+                self._handle(call.args[0]).write(sources, self.current_module)
                 self._handle(call.args[0]).memory.is_real |= is_real
             elif sources is None:
                 self._handles[id(tensor)] = (tensor, tensor._cdata, None)
@@ -302,7 +302,7 @@ class _Tracer(TorchDispatchMode):
                 pixels = call.sources("input")
                 seen = pixels.reduce([dim for dim in range(len(pixels.shape)) if dim != 1], keepdim=False)
                 self.constants.forget(statistic)
-                self._handle(statistic).write(Sources.union([call.read(statistic), seen]), self.place)
+                self._handle(statistic).write(Sources.union([call.read(statistic), seen]), self.current_module)
 
     def _refuse_exposed(self, tensor: Tensor) -> None:
         if self.constants.is_exposed(tensor):
@@ -316,13 +316,13 @@ class _Tracer(TorchDispatchMode):
         values = [self.constants.value(arg) for arg in args if isinstance(arg, Tensor)]
         if depends:
             raise UnsupportedOperation(
-                f"the Python code of {self.place} looks at values computed from the image ({func}), so what it "
-                "reads differs from image to image; cut the backbone earlier, or write that step with tensor "
+                f"the Python code of {self.current_module} looks at values computed from the image ({func}), so what "
+                "it reads differs from image to image; cut the backbone earlier, or write that step with tensor "
                 "operations such as torch.where"
             )
         if any(value is None for value in values):
             raise UnknownValue(
-                f"the Python code of {self.place} looks at the value of a tensor ({func}) that is not known "
+                f"the Python code of {self.current_module} looks at the value of a tensor ({func}) that is not known "
                 "without running the network; keep it as a Python number or in a buffer that nothing writes to"
             )
         return func(*values)

@@ -47,8 +47,9 @@ class Design:
         target: the wanted share of the image, 0 to 1.
         mean_field: the share that a cell sees, channels united, exactly.
         cells: rows and columns of the output.
-        kept: the share of the parameters up to the cut that stay as pretrained: with their values, and, where they
-            weigh neighbours, with these as far apart in the image as they were (a removed stride brings them nearer).
+        share_pretrained: the share of the parameters up to the cut that stay as pretrained: with their values, and,
+            where they weigh neighbours, with these as far apart in the image as they were (a removed stride brings them
+            nearer).
         parameters: how many these are.
     """
 
@@ -58,7 +59,7 @@ class Design:
     target: float
     mean_field: float
     cells: tuple[int, int]
-    kept: float
+    share_pretrained: float
     parameters: int
 
     @property
@@ -75,7 +76,8 @@ class Design:
         rows, cols = self.cells
         return (
             f"{self.backbone} at {self.at}, {in_words(self.edits) or 'unmodified'}: {rows} x {cols} cells see "
-            f"{percent(self.mean_field)} (target {percent(self.target)}), {percent(self.kept)} of weights as pretrained"
+            f"{percent(self.mean_field)} (target {percent(self.target)}), "
+            f"{percent(self.share_pretrained)} of weights as pretrained"
         )
 
 
@@ -122,13 +124,13 @@ def propose(
 
 
 def _rank(design: Design) -> tuple[float, ...]:
-    change = (-design.kept, len(design.edits))
+    change = (-design.share_pretrained, len(design.edits))
     return (0, *change, design.miss) if design.hits else (1, design.miss, *change)
 
 
 def _undominated(designs: list[Design]) -> list[Design]:
     def costs(design: Design) -> tuple[float, ...]:
-        return (0.0 if design.hits else design.miss, 1 - design.kept, len(design.edits), -design.parameters)
+        return (0.0 if design.hits else design.miss, 1 - design.share_pretrained, len(design.edits), -design.parameters)
 
     first: dict[tuple[float, ...], Design] = {}
     for design in designs:

@@ -133,7 +133,7 @@ class _Prepared:
 
     data: DataSet
     settings: SearchSettings
-    found: Survey
+    survey: Survey
     chosen: dict[str, Candidate]
     weights: dict[str, str | None]
 
@@ -174,10 +174,10 @@ class _Worker:
     def _judge(self, claimed: Sequence[Candidate], done: int, total: int) -> None:
         shared, lap = 0.0, time.monotonic()
         bench = self._bench(len(claimed), done, total)
-        for told, outcome in enumerate(_outcomes(claimed, bench), start=1):
+        for number, outcome in enumerate(_outcomes(claimed, bench), start=1):
             now = time.monotonic()
             seconds, lap = now - lap, now
-            if told == 1:  # the first outcome waits for what serves all of them
+            if number == 1:  # the first outcome waits for what serves all of them
                 shared, seconds = seconds / len(claimed), 0.0
             if self._study.tell(outcome, shared + seconds):
                 finished = FinishedTrial(
@@ -188,7 +188,7 @@ class _Worker:
                     outcome.error,
                     outcome.probe,
                 )
-                self._watcher.judged(outcome.candidate, finished, done + told, total)
+                self._watcher.judged(outcome.candidate, finished, done + number, total)
 
     def _bench(self, claimed: int, done: int, total: int) -> Bench:
         def progress(share: float) -> None:
@@ -222,9 +222,9 @@ class _Worker:
             want=options.wanted,
             judged=judged,
             waiting=tuple(cut.name for key, cut in prepared.chosen.items() if key not in finished),
-            outside=tuple(cut for cut in prepared.found.candidates if cut not in chosen),
-            left_out=prepared.found.left_out,
-            designs=designs_in_words(prepared.found, options.target_field),
+            outside=tuple(cut for cut in prepared.survey.candidates if cut not in chosen),
+            left_out=prepared.survey.left_out,
+            designs=designs_in_words(prepared.survey, options.target_field),
             recommended=None if best is None else best.name,
             advice=advice,
             agreements=tuple(pair for pair in compared if pair is not None),

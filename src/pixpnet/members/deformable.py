@@ -209,7 +209,7 @@ def margin_step(margin: float) -> "StepOf":
 
         plain = plain_step(learner, batch)
         first, grids = 0, []
-        for grid in plain.found.grids:
+        for grid in plain.required_matches.grids:
             own = plain.own[:, first : first + grid.scores.shape[1]]
             grids.append(replace(grid, scores=with_margin(grid.scores, grid.distances, own, margin)))
             first += grid.scores.shape[1]

@@ -136,7 +136,7 @@ def begin(model: "PixPNet", config: Proto2ProtoConfig, others: "OtherModels") ->
     teacher = others.teacher
     assert teacher is not None
     refuse_other_architecture("teacher", teacher.architecture, model.architecture, ("dim", "prototypes_per_class"))
-    theirs, ours = ([tuple(grid.comparison.prototypes.shape) for grid in each.grids] for each in (teacher, model))
+    theirs, ours = ([tuple(grid.comparison.prototypes.shape) for grid in network.grids] for network in (teacher, model))
     if theirs != ours:
         raise RunError(
             f"the teacher's prototypes have the shapes {theirs} (prototypes, dim, rows, columns, for each grid), and "

@@ -93,11 +93,11 @@ class Prune:
 
     def __call__(self, learner: "Learner") -> Mapping[str, float]:
         """See `Action`."""
-        model, found = learner.model, learner.training_distances()
+        model, training = learner.model, learner.training_distances()
         owners = [model.ownership.owners(prototype) for prototype in range(model.num_prototypes)]
         grids = [grid.prototypes for grid in model.grids]
         nearest, least = self.pruning.nearest, self.pruning.least_own
-        groups = pruned_groups(found.distances, found.labels, owners, nearest, least, grids)
+        groups = pruned_groups(training.distances, training.labels, owners, nearest, least, grids)
         shrink(learner, groups)
         return {"prototypes": float(len(groups))}
 

@@ -252,7 +252,7 @@ def scores_by_region(
     class_images = looked_at.compute()
     return tuple(
         _scores(
-            _each(model, consistency.compute(), stability.compute()),
+            _by_prototype(model, consistency.compute(), stability.compute()),
             class_images,
             mapping=mapping,
             region=region,
@@ -317,7 +317,9 @@ def _looked_at(parts: PrototypeParts, class_images: Sequence[int]) -> bool:
     return any(class_images[label] for label in parts.classes)
 
 
-def _each(model: PixPNet, consistency: ConsistencyScore, stability: StabilityScore) -> tuple[PrototypeParts, ...]:
+def _by_prototype(
+    model: PixPNet, consistency: ConsistencyScore, stability: StabilityScore
+) -> tuple[PrototypeParts, ...]:
     labels, owners = model.labels.tolist(), owners_of(model)
     return tuple(
         PrototypeParts(
@@ -330,7 +332,9 @@ def _each(model: PixPNet, consistency: ConsistencyScore, stability: StabilitySco
             images=0 if agreement is None else agreement.images,
             owners=owners[number],
         )
-        for number, (label, best, agreement) in enumerate(zip(labels, consistency.best, stability.each, strict=True))
+        for number, (label, best, agreement) in enumerate(
+            zip(labels, consistency.best, stability.agreements, strict=True)
+        )
     )
 
 

@@ -48,13 +48,13 @@ class StabilityScore(NamedTuple):
         share: mean over the defined prototypes of `HitAgreement.same`; None if none is defined.
         soft: mean over the defined prototypes of `HitAgreement.parts`; None if none is defined.
         undefined: how many prototypes have a class without an image that shows a part.
-        each: for each prototype; None where undefined.
+        agreements: for each prototype; None where undefined.
     """
 
     share: float | None
     soft: float | None
     undefined: int
-    each: tuple[HitAgreement | None, ...]
+    agreements: tuple[HitAgreement | None, ...]
 
 
 class Stability(Metric):
@@ -64,7 +64,7 @@ class Stability(Metric):
     >>> metric = Stability(num_prototypes=1, point_parts=(0, 1))
     >>> beak_and_tail, seen = torch.tensor([[1.0, 1.0], [6.0, 6.0]]), torch.tensor([True, True])
     >>> metric.update([0], [(Box(0, 0, 4, 4),)], [(Box(0, 0, 8, 8),)], beak_and_tail, seen)
-    >>> metric.compute().each
+    >>> metric.compute().agreements
     (HitAgreement(same=0.0, parts=0.5, images=1),)
     """
 
@@ -132,7 +132,7 @@ def stability(agreements: Sequence[HitAgreement | None]) -> StabilityScore:
         share=sum(agreement.same for agreement in defined) / count if count else None,
         soft=sum(agreement.parts for agreement in defined) / count if count else None,
         undefined=len(agreements) - count,
-        each=tuple(agreements),
+        agreements=tuple(agreements),
     )
 
 

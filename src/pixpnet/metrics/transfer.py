@@ -82,18 +82,19 @@ def transfer_scores(
     with evaluating(student), evaluating(teacher):
         for done, batch in enumerate(batches, start=1):
             images = batch.to(device).images
-            for place, model in enumerate((student, teacher)):
+            for index, model in enumerate((student, teacher)):
                 matches = model(images).matches
                 numbered = [grid.cells + int(first) for grid, first in zip(matches.grids, cells, strict=False)]
-                picked[place].append(torch.cat(numbered, dim=1).cpu())
-                near[place].append((matches.distances <= threshold).cpu())
+                picked[index].append(torch.cat(numbered, dim=1).cpu())
+                near[index].append((matches.distances <= threshold).cpu())
             if progress is not None:
                 progress(done, batch_count(batches))
     if not picked[0]:
         raise ValueError("there are no images to compare a student with its teacher on")
-    ours, theirs = (torch.cat(each) for each in picked)
+    ours, theirs = (torch.cat(cells_of_batches) for cells_of_batches in picked)
     active, taught = (
-        active_cells(which, torch.cat(close), int(cells[-1])) for which, close in zip((ours, theirs), near, strict=True)
+        active_cells(chosen, torch.cat(close), int(cells[-1]))
+        for chosen, close in zip((ours, theirs), near, strict=True)
     )
     both, either = (active & taught).sum(dim=1), (active | taught).sum(dim=1)
     jaccard = both / either.clamp_min(1)

@@ -83,7 +83,7 @@ class Backbone(nn.Module):
         """
         super().__init__()
         edited = paths_of(edits, network)
-        scales = (None,) if windows is None else windows.each
+        scales = (None,) if windows is None else windows.by_size
         seen, *others = dict.fromkeys(input_size(size, scale) for scale in scales)
         network = apply_edits(network, edits, (3, *seen)).eval()
         fields = fields_of(network, seen, windows)
@@ -195,11 +195,11 @@ class Backbone(nn.Module):
             return (joined((watched, second(self.network, watched))),)
         if self.frozen == "all":
             return tuple(self._cells(self._segments.rest, *opened) for opened in self._opened(images, parts))
-        kept = []
+        stems = []
         for maps, grid in self._opened(images, parts):
             features: Tensor = self._segments.middle(self.network, maps)
-            kept.append(features if grid is None else features.unflatten(0, grid))
-        return tuple(kept)
+            stems.append(features if grid is None else features.unflatten(0, grid))
+        return tuple(stems)
 
     def tail_maps(self, features: Shaped[Tensor, "..."]) -> tuple[Float[Tensor, "batch _channels _rows _cols"], ...]:
         """The cells at each cut, from what `stem` gave."""

@@ -263,7 +263,7 @@ def _card(values: object) -> Card:
 def _refuse_more_than_the_file_holds(card: Card, shapes: Mapping[str, tuple[int, ...]], file: Path) -> None:
     """Before anything is built: what the card asks for takes no more memory than what the file holds."""
     # Without a backbone there is nothing to say how many channels an add-on has, or how many grids there are.
-    grids = len(card.at.split(",")) if card.windows is None else len(card.windows.each)
+    grids = len(card.at.split(",")) if card.windows is None else len(card.windows.by_size)
     try:
         with torch.device("meta"):
             parts = member_named(card.member).parts(card.architecture, (1,) * grids, len(card.class_names))

@@ -129,7 +129,9 @@ class PixPNet(nn.Module):
         self.ownership = parts.ownership
         if self.head.asks_for_fields:
             sees = [field.mean_fraction_union for field in self.fields]
-            self.head.place(torch.tensor([sees[grid.number] for grid in self.grids for _ in grid.prototypes]))
+            self.head.set_field_shares(
+                torch.tensor([sees[grid.number] for grid in self.grids for _ in grid.prototypes])
+            )
 
     def rebuild(self, architecture: Any) -> None:
         """Gets other prototypes and another decision, with first weights; backbone and add-ons stay as they are.

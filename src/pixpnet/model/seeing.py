@@ -23,7 +23,7 @@ def warn_if_it_sees_everything(backbone: "Backbone", field: Field, size: tuple[i
     """
     windows = backbone.windows
     if windows is not None:
-        sides = [scale.size for scale in windows.each]
+        sides = [scale.size for scale in windows.by_size]
         if not windows.start and not sees_almost_everything(max(sides) ** 2 / (size[0] * size[1])):
             return
         field = receptive_fields(_OneGrid(backbone, sides.index(max(sides))), (3, *size))[""]

@@ -75,7 +75,7 @@ def alignment(step: Step, margin: float) -> Float[Tensor, ""]:
     if step.watched is None or not step.maps:
         raise ValueError("alignment reads the maps of the backbone and of a watched layer: take watching_step")
     losses, first = [], 0
-    for deep, grid in zip(step.maps, step.found.grids, strict=True):
+    for deep, grid in zip(step.maps, step.required_matches.grids, strict=True):
         count = grid.cells.shape[1]
         own = step.own[:, first : first + count]
         # Each class has as many prototypes in a grid as any other.

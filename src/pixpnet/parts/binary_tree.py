@@ -24,7 +24,7 @@ class Turn(NamedTuple):
     """One step on the way to a leaf: which node, and whether its prototype was found (right) or not (left)."""
 
     node: int
-    found: bool
+    present: bool
 
 
 class Pruned(NamedTuple):
@@ -49,7 +49,7 @@ class BinaryTree:
     >>> tree.children
     ((1, 2), (-1, -2), (-3, -4))
     >>> tree.path_to(3)
-    (Turn(node=0, found=True), Turn(node=2, found=True))
+    (Turn(node=0, present=True), Turn(node=2, present=True))
     """
 
     children: tuple[tuple[int, int], ...]
@@ -144,7 +144,7 @@ class BinaryTree:
             node = self.children[node][probabilities[node] > _HALF]
         return ~node
 
-    def log_weights(self, log_found: Sequence[float]) -> list[float]:
+    def log_weights(self, log_present: Sequence[float]) -> list[float]:
         """The log of the probability to reach each leaf, from the logs of those to find each prototype."""
         weights = [0.0] * self.num_leaves
         waiting = [(0, 0.0)]
@@ -154,7 +154,7 @@ class BinaryTree:
                 weights[~node] = weight
                 continue
             left, right = self.children[node]
-            log = min(log_found[node], -LEAST_DISTANCE)
+            log = min(log_present[node], -LEAST_DISTANCE)
             waiting += [(left, weight + math.log(-math.expm1(log))), (right, weight + log)]
         return weights
 

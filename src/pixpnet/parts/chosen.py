@@ -30,12 +30,12 @@ def products_at(
         cells: the number of the chosen cell, row by row.
 
     >>> patches, prototypes = torch.tensor([[[[2.0, 3.0]]]]), torch.tensor([[[[5.0]]]], requires_grad=True)
-    >>> found = products_at(patches, prototypes, patches * prototypes, torch.tensor([[1]]))
-    >>> found.item(), torch.autograd.grad(found.sum(), prototypes)[0].item()
+    >>> product = products_at(patches, prototypes, patches * prototypes, torch.tensor([[1]]))
+    >>> product.item(), torch.autograd.grad(product.sum(), prototypes)[0].item()
     (15.0, 3.0)
     """
-    found: Tensor = _ProductsAt.apply(patches, prototypes, products.detach(), cells)  # type: ignore[no-untyped-call]
-    return found
+    chosen: Tensor = _ProductsAt.apply(patches, prototypes, products.detach(), cells)  # type: ignore[no-untyped-call]
+    return chosen
 
 
 def one_minus(cosines: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -49,8 +49,8 @@ def one_minus(cosines: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """
     if not cosines.requires_grad or torch.compiler.is_compiling() or torch.compiler.is_exporting():
         return (1 - cosines).clamp_min(0)
-    found: Tensor = _OneMinus.apply(cosines)  # type: ignore[no-untyped-call]
-    return found
+    distances: Tensor = _OneMinus.apply(cosines)  # type: ignore[no-untyped-call]
+    return distances
 
 
 class _OneMinus(torch.autograd.Function):

@@ -87,10 +87,10 @@ class Decision(nn.Module, ABC):
 
     @property
     def asks_for_fields(self) -> bool:
-        """Whether what cells see decides something here, so that it must be told (`place`)."""
+        """Whether what cells see decides something here, so that it must be told (`set_field_shares`)."""
         return False
 
-    def place(self, shares: Float[Tensor, " protos"]) -> None:
+    def set_field_shares(self, shares: Float[Tensor, " protos"]) -> None:
         """Is told what share of the image a cell of each prototype's grid sees, on average at the training size."""
 
     def speaking(self, scores: Float[Tensor, "batch protos"]) -> Bool[Tensor, "batch protos"]:

@@ -311,7 +311,7 @@ def offset_penalty(step: Step) -> Float[Tensor, ""]:
     It is the norm of all offsets over the root of how many there are, so that it does not depend on the batch.
     """
     penalties = []
-    for grid in step.found.grids:
+    for grid in step.required_matches.grids:
         assert grid.places is not None
         rows, cols = grid.distance_maps.shape[-2:]
         resting = _resting_places(grid.places.new_zeros(1, 1, rows, cols))

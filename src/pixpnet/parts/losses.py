@@ -44,7 +44,7 @@ class Step:
     answers: Float[Tensor, "batch classes"] | None = None
 
     @property
-    def found(self) -> Matches:
+    def required_matches(self) -> Matches:
         """The matches, where there are any.
 
         Raises:
@@ -62,7 +62,7 @@ class Step:
     @property
     def distances(self) -> Float[Tensor, "batch protos"]:
         """What cluster and separation pull on, for each prototype."""
-        given = zip(self.parts.comparisons, self.embeddings, self.found.grids, strict=True)
+        given = zip(self.parts.comparisons, self.embeddings, self.required_matches.grids, strict=True)
         parts = [comparison.loss_distances(embeddings, grid) for comparison, embeddings, grid in given]
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
@@ -128,12 +128,12 @@ def separation(step: Step) -> Float[Tensor, ""]:
 
 def own_activation(step: Step) -> Float[Tensor, ""]:
     """Minus the mean of each image's largest score with a prototype of its own class."""
-    return cluster_loss(-step.found.scores, step.own)
+    return cluster_loss(-step.required_matches.scores, step.own)
 
 
 def wrong_activation(step: Step) -> Float[Tensor, ""]:
     """The mean of each image's largest score with a prototype of any other class."""
-    return separation_loss(-step.found.scores, step.own)
+    return separation_loss(-step.required_matches.scores, step.own)
 
 
 def off_class_l1(step: Step) -> Float[Tensor, ""]:
@@ -173,7 +173,7 @@ def leave_one_out(step: Step, from_it: Bool[Tensor, "batch protos"]) -> Step:
         step: of the images.
         from_it: which prototypes are patches of which image. Where a class has no others, it is left as it is.
     """
-    matches, own = step.found, step.own
+    matches, own = step.required_matches, step.own
     others = (own & ~from_it).to(matches.scores.dtype)
     left = others.sum(dim=1, keepdim=True)
     hidden = from_it & own & (left > 0)

@@ -33,7 +33,7 @@ class SelectedSum(Decision):
 
     >>> from pixpnet.parts.ownership import OneClassEach
     >>> decision = SelectedSum(OneClassEach(torch.tensor([0, 0, 1, 1]), 2), terms=1, field_price=10.0)
-    >>> decision.place(torch.tensor([0.04, 0.3, 0.04, 0.3]))
+    >>> decision.set_field_shares(torch.tensor([0.04, 0.3, 0.04, 0.3]))
     >>> decision.logits(torch.tensor([[2.0, 4.0, 2.0, 5.0]])).tolist()
     [[2.0, 5.0]]
     """
@@ -64,7 +64,7 @@ class SelectedSum(Decision):
         """Only where regions have a price."""
         return self.field_price > 0
 
-    def place(self, shares: Float[Tensor, " protos"]) -> None:
+    def set_field_shares(self, shares: Float[Tensor, " protos"]) -> None:
         """See `Decision`."""
         self.prices = (self.field_price * shares).to(self.prices)
 
@@ -128,12 +128,12 @@ class SelectedSum(Decision):
         surely = ahead < self.terms
         never = (least[..., None, :] > most[..., :, None]).sum(dim=-1) >= self.terms
         open_places = self.terms - surely.sum(dim=-1, keepdim=True)
-        place = torch.arange(self.own.shape[1], device=low.device)
+        rank = torch.arange(self.own.shape[1], device=low.device)
         ends = []
         for scores, descending in ((low[:, self.own], False), (high[:, self.own], True)):
             beyond = -torch.inf if descending else torch.inf
             maybe = scores.masked_fill(surely | never, beyond).sort(dim=-1, descending=descending).values
-            filled = torch.where(place < open_places, maybe, 0.0).sum(dim=-1)
+            filled = torch.where(rank < open_places, maybe, 0.0).sum(dim=-1)
             ends.append(torch.where(surely, scores, 0.0).sum(dim=-1) + filled)
         return ends[0], ends[1]
 

@@ -46,7 +46,7 @@ class FeatureTransfer:
     def __call__(self, step: Step) -> Float[Tensor, ""]:
         """The loss."""
         assert isinstance(step, TaughtStep)
-        matches = step.found if self.matches == "student" else step.teacher_matches
+        matches = step.required_matches if self.matches == "student" else step.teacher_matches
         assert matches is not None
         grids = zip(step.embeddings, step.teacher_embeddings, matches.grids, strict=True)
         terms = [feature_loss(ours, theirs, matched_cells(grid, self.threshold)) for ours, theirs, grid in grids]
@@ -87,7 +87,7 @@ def feature_loss(
     Maps of different sizes are centred in zeros of the larger one.
     """
     size = max(ours.shape[-2], theirs.shape[-2]), max(ours.shape[-1], theirs.shape[-1])
-    ours, theirs, inside = (centered(each, size) for each in (ours, theirs, mask[:, None].to(ours.dtype)))
+    ours, theirs, inside = (centered(maps, size) for maps in (ours, theirs, mask[:, None].to(ours.dtype)))
     differences = (theirs - ours).square().sum(dim=1, keepdim=True)
     return (differences * inside).sum() / (2 * inside.sum() + 1)
 

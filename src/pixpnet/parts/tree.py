@@ -70,15 +70,15 @@ class TreeDecision(Decision):
     own_only = True
     branches: Tensor
     knowledge: Tensor
-    _found: Tensor
-    _missed: Tensor
+    _present: Tensor
+    _absent: Tensor
 
     def __init__(self, num_classes: int, tree: BinaryTree, inference: Inference = "soft") -> None:
         super().__init__()
         self.inference: Inference = inference
         self.register_buffer("branches", torch.zeros(tree.num_nodes, 2, dtype=torch.int64))
         self.register_buffer("knowledge", torch.zeros(tree.num_leaves, num_classes))
-        for side in ("_found", "_missed"):
+        for side in ("_present", "_absent"):
             self.register_buffer(side, torch.zeros(tree.num_leaves, tree.num_nodes), persistent=False)
         self._tree = tree
         # What a step adds to the leaves, and what they knew when the epoch began; of no interest between epochs.
@@ -96,10 +96,10 @@ class TreeDecision(Decision):
         if self.branches.is_meta:
             return
         self.branches.copy_(torch.tensor(tree.children))
-        for side, matrix in ((True, self._found), (False, self._missed)):
+        for side, matrix in ((True, self._present), (False, self._absent)):
             matrix.zero_()
             for leaf, turns in enumerate(tree.paths):
-                matrix[leaf, [turn.node for turn in turns if turn.found is side]] = 1.0
+                matrix[leaf, [turn.node for turn in turns if turn.present is side]] = 1.0
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         super()._load_from_state_dict(state_dict, prefix, *args)
@@ -117,8 +117,8 @@ class TreeDecision(Decision):
     def log_weights(self, scores: Float[Tensor, "batch protos"]) -> Float[Tensor, "batch leaves"]:
         """The log of the probability with which each leaf is reached."""
         distances = (-scores).clamp_min(LEAST_DISTANCE)
-        found, missed = self._found.to(scores.dtype), self._missed.to(scores.dtype)
-        return log_not(distances) @ missed.T - distances @ found.T
+        present, absent = self._present.to(scores.dtype), self._absent.to(scores.dtype)
+        return log_not(distances) @ absent.T - distances @ present.T
 
     def log_leaves(self) -> Float[Tensor, "leaves classes"]:
         """The log of what each leaf gives to each class."""
@@ -144,8 +144,8 @@ class TreeDecision(Decision):
 
     def _wrong_turns(self, right: Bool[Tensor, "batch protos"]) -> Float[Tensor, "batch leaves"]:
         """How many turns on the way to each leaf an image does not take, if it turns right at these nodes."""
-        turns = right.to(self._found.dtype)
-        return (1 - turns) @ self._found.T + turns @ self._missed.T
+        turns = right.to(self._present.dtype)
+        return (1 - turns) @ self._present.T + turns @ self._absent.T
 
     def readings(self, scores: Float[Tensor, "batch protos"]) -> Mapping[str, Int64[Tensor, " batch"]]:
         """The answers of the whole tree, of its most probable leaf, and of likely turns only; but for its own."""
@@ -175,7 +175,7 @@ class TreeDecision(Decision):
             return Route(
                 leaf,
                 turns,
-                tuple(log_probabilities[turn.found][turn.node] for turn in turns),
+                tuple(log_probabilities[turn.present][turn.node] for turn in turns),
                 1.0 if only is not None else float(logs[leaf].exp()),
                 float(known[leaf, label]),
                 best[leaf],
@@ -190,15 +190,15 @@ class TreeDecision(Decision):
         logs, wrong = self.log_weights(exact), self._wrong_turns(exact > -_LOG_2).double()
         changed = []
         for nodes in torch.arange(exact.shape[1], device=scores.device).split(_NODES_AT_ONCE):
-            found, missed = (side[:, nodes].T.double() for side in (self._found, self._missed))
+            present, absent = (side[:, nodes].T.double() for side in (self._present, self._absent))
             if self.inference == "greedy":
                 right = (exact[:, nodes] > -_LOG_2).double()[:, :, None]
-                reached = (wrong[:, None] + right * (found - missed)).argmin(dim=2)
+                reached = (wrong[:, None] + right * (present - absent)).argmin(dim=2)
                 changed.append(leaves.argmax(dim=1)[reached] != answers[:, None])
                 continue
             # Leaves to the right lose everything, those to the left no longer share with them.
-            left = logs[:, None] - missed * log_not(-exact[:, nodes])[:, :, None]
-            without = left.masked_fill(found.bool(), float("-inf"))
+            left = logs[:, None] - absent * log_not(-exact[:, nodes])[:, :, None]
+            without = left.masked_fill(present.bool(), float("-inf"))
             if self.inference == "sample_max":
                 changed.append(leaves.argmax(dim=1)[without.argmax(dim=2)] != answers[:, None])
                 continue
@@ -300,7 +300,7 @@ class TreeDecision(Decision):
 
     def observe(self, step: Step) -> None:
         """Keeps what the images of a step add until the optimizer has stepped (`learn`)."""
-        self._added = self.credit(step.found.scores.detach(), step.labels)
+        self._added = self.credit(step.required_matches.scores.detach(), step.labels)
 
     def pending(self) -> Float[Tensor, "leaves classes"]:
         """What the last step adds to the leaves.
@@ -361,11 +361,11 @@ class TreeOwnership(Ownership):
     def sources(self) -> Bool[Tensor, "classes protos"]:
         """Images of the classes that the leaves below its node answer with."""
         decision = self._decision[0]
-        return self._answered(decision._found + decision._missed)
+        return self._answered(decision._present + decision._absent)
 
     def expected(self) -> Bool[Tensor, "classes protos"]:
         """Images of the classes that the leaves behind *found* answer with."""
-        return self._answered(self._decision[0]._found)
+        return self._answered(self._decision[0]._present)
 
     def rivals(self) -> tuple[Int64[Tensor, " _some"], ...]:
         """All prototypes are one group."""

@@ -60,8 +60,8 @@ class ConfusionTable(Sequence[tuple[int, ...]]):
     ) -> "ConfusionTable":
         """From the true class and the answer of each image."""
         pairs, counts = (classes * labels + answers).unique(return_counts=True)
-        found = zip(pairs.tolist(), counts.tolist(), strict=True)
-        return cls(classes, ((pair // classes, pair % classes, count) for pair, count in found))
+        counted = zip(pairs.tolist(), counts.tolist(), strict=True)
+        return cls(classes, ((pair // classes, pair % classes, count) for pair, count in counted))
 
     @property
     def images(self) -> int:

@@ -152,7 +152,7 @@ class Features:
                 if count == 1:
                     self._make_room(size * len(mine))
                 if count == len(mine) or len(waiting) >= min(_FILE_VIEWS, max(1, _FILE_BYTES // size)):
-                    self._keep(waiting, self.plain if plain else self.augmented, parts)
+                    self._store(waiting, self.plain if plain else self.augmented, parts)
                     waiting = []
                 done += 1
                 if progress is not None:
@@ -180,14 +180,14 @@ class Features:
 
     def _missing_parts(self, view: ViewOf) -> tuple[int, ...]:
         key = _key(view)
-        return tuple(part for part, kept in enumerate(self._sets_of(view)) if not kept.holds(key))
+        return tuple(part for part, stored in enumerate(self._sets_of(view)) if not stored.holds(key))
 
     @staticmethod
-    def _keep(computed: "Sequence[_Computed]", sets: Sequence[FeatureSet], parts: Sequence[int]) -> None:
+    def _store(computed: "Sequence[_Computed]", sets: Sequence[FeatureSet], parts: Sequence[int]) -> None:
         keys = [view.key for view in computed]
         to_source = torch.stack([view.to_source for view in computed])
-        for place, part in enumerate(parts):
-            sets[part].add(keys, torch.stack([view.parts[place] for view in computed]), to_source)
+        for index, part in enumerate(parts):
+            sets[part].add(keys, torch.stack([view.parts[index] for view in computed]), to_source)
 
     def _sample(self, view: ViewOf) -> Sample:
         sample = self.reader(view.entry)
@@ -208,8 +208,8 @@ class Features:
             known = next((view for view in mine if kind.holds(_key(view))), None)
             if known is None or kind.checked:
                 continue
-            (expected,), kept = self._stem(self._sample(known), device, (part,)), kind.read(_key(known))[0]
-            if kept.shape != expected.shape or not torch.allclose(kept, expected, rtol=1e-3, atol=1e-3):
+            (expected,), stored = self._stem(self._sample(known), device, (part,)), kind.read(_key(known))[0]
+            if stored.shape != expected.shape or not torch.allclose(stored, expected, rtol=1e-3, atol=1e-3):
                 raise FeaturesError(
                     f"the features in {kind.folder} are not those of this network (its code, or a library under it, "
                     "has changed): delete that folder, and they are computed again"

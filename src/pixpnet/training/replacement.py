@@ -222,13 +222,13 @@ class _Patches:
     vectors: Float[Tensor, "protos some dim kernel_rows kernel_cols"]
     places: Float[Tensor, "protos some parts 2"]
 
-    def each(self, change: Callable[[Tensor], Tensor]) -> "_Patches":
+    def map(self, change: Callable[[Tensor], Tensor]) -> "_Patches":
         """The same change to every tensor."""
         return _Patches(*(change(getattr(self, part.name)) for part in fields(self)))
 
     def of(self, protos: Int64[Tensor, " chosen"]) -> "_Patches":
         """Those of some of the prototypes."""
-        return self.each(lambda tensor: tensor[protos])
+        return self.map(lambda tensor: tensor[protos])
 
     def nearest(self, count: int) -> "_Patches":
         """The nearest of each prototype, nearest first; ties go to the earlier image, then to the earlier cell."""
@@ -236,7 +236,7 @@ class _Patches:
         for key in (self.images, self.distances):
             order = order.gather(1, key.gather(1, order).argsort(dim=1, stable=True))
         protos = torch.arange(len(order))[:, None]
-        return self.each(lambda tensor: tensor[protos, order[:, :count]])
+        return self.map(lambda tensor: tensor[protos, order[:, :count]])
 
 
 def _together(several: Sequence[_Patches]) -> _Patches:
@@ -265,8 +265,8 @@ class _Candidates:
             by_patch[rivals] = rule == "patch"
         self.patch_wise = (group.sources & by_patch).any(dim=1)
         shared = [len(rivals) for rivals, rule in zip(group.rivals, rules, strict=True) if rule != "none"]
-        self.kept = max(shared, default=1)
-        shape = (count, self.kept)
+        self.num_candidates = max(shared, default=1)
+        shape = (count, self.num_candidates)
         self.patches = _Patches(
             distances=torch.full(shape, float("inf")),
             images=torch.full(shape, _NOBODY),
@@ -288,7 +288,7 @@ class _Candidates:
         near = self._distances(embeddings, labels)
         # Of equal distances the first cell counts: `min` and a stable sort promise that, `topk` does not.
         if bool(self.patch_wise[labels].any()):
-            distances, cells = (part[..., : self.kept].cpu() for part in near.sort(dim=-1, stable=True))
+            distances, cells = (part[..., : self.num_candidates].cpu() for part in near.sort(dim=-1, stable=True))
         else:
             distances, cells = (part.cpu() for part in near.min(dim=-1, keepdim=True))
         worst = self.patches.distances[own, -1]
@@ -311,7 +311,7 @@ class _Candidates:
                 places=cut.places.cpu(),
             )
             rows = self.own[label, :listed]
-            best = _together([self.patches.of(rows), patches]).nearest(self.kept)
+            best = _together([self.patches.of(rows), patches]).nearest(self.num_candidates)
             for part in fields(best):
                 getattr(self.patches, part.name)[rows] = getattr(best, part.name)
 
@@ -347,7 +347,7 @@ class _Candidates:
             dist.all_gather(everything, mine)
             return torch.cat(everything, dim=1).cpu()
 
-        return self.patches.each(of_all).nearest(self.kept)
+        return self.patches.map(of_all).nearest(self.num_candidates)
 
 
 def _put_in_place(
@@ -359,7 +359,7 @@ def _put_in_place(
     rules: Sequence[Unique],
 ) -> list[Origin]:
     protos = torch.arange(len(chosen))
-    taken = patches.each(lambda tensor: tensor[protos, chosen][:, None])
+    taken = patches.map(lambda tensor: tensor[protos, chosen][:, None])
     grid, comparison = group.grid, group.grid.comparison
     comparison.prototypes.data.copy_(comparison.as_prototypes(taken.vectors[:, 0]))
     unique: dict[int, Unique] = {

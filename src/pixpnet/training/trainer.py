@@ -107,15 +107,15 @@ def callbacks_in(given: object) -> Callbacks:
         TypeError: if one of them is none of Lightning's.
     """
     callbacks = (given,) if isinstance(given, Callback) else given
-    found: Callbacks = _all_of(callbacks, Callback, "callbacks", "pytorch_lightning.Callback")
-    return found
+    checked: Callbacks = _all_of(callbacks, Callback, "callbacks", "pytorch_lightning.Callback")
+    return checked
 
 
 def loggers_in(given: object) -> Loggers:
     """Like `callbacks_in`, for loggers."""
     loggers = (given,) if isinstance(given, Logger) else given
-    found: Loggers = _all_of(loggers, Logger, "loggers", "pytorch_lightning.loggers.Logger")
-    return found
+    checked: Loggers = _all_of(loggers, Logger, "loggers", "pytorch_lightning.loggers.Logger")
+    return checked
 
 
 def _all_of(given: object, kind: Any, name: str, called: str) -> Any:

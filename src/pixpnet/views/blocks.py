@@ -40,11 +40,11 @@ class TermBlock:
     """One addend: this part, like that part, from there.
 
     Attributes:
-        place: its number on the page, from 1.
+        number: its number on the page, from 1.
         group: which outline of the image is its region.
         style: colour of that outline.
-        here: what the cell sees; None where it sees only padding.
-        there: what the prototype's cell saw; None where that is not known.
+        this_part: what the cell sees; None where it sees only padding.
+        that_part: what the prototype's cell saw; None where that is not known.
         source: the prototype's training image.
         contribution: what it adds; of a path, which way the tree turned.
         product: weight times score, where there are weights; else empty.
@@ -59,11 +59,11 @@ class TermBlock:
         proof: what it found, in short.
     """
 
-    place: int
+    number: int
     group: int
     style: int
-    here: Shot | None
-    there: Shot | None
+    this_part: Shot | None
+    that_part: Shot | None
     source: Shot
     contribution: str
     product: str
@@ -82,7 +82,7 @@ class TermBlock:
 class ProofBlock:
     """What the test of one term found: how far similarities moved; `held` is None where nothing could be tested."""
 
-    place: int
+    number: int
     held: bool | None
     outside: str
     inside: str
@@ -220,7 +220,7 @@ def _class_block(explanation: Explanation, explained: ClassExplanation, stock: S
 def _proof_blocks(terms: Sequence[Term]) -> tuple[ProofBlock, ...]:
     return tuple(
         ProofBlock(
-            place=index,
+            number=index,
             held=term.proof.passed if term.proof.tested else None,
             outside=deviation(term.proof.field.largest_deviation) if term.proof.tested else "nothing outside",
             inside=deviation(term.proof.inside),
@@ -273,12 +273,12 @@ def _term_block(
     mark = [] if everything or not boxes else [Mark(stock.outline(boxes), style, group)]
     where = "the training image" if term.origin is None else f"the training image {term.origin.image}"
     return TermBlock(
-        place=index + 1,
+        number=index + 1,
         large=index < SHOWN and explained.path is None,
         group=group,
         style=style,
-        here=stock.part(image, term.region, f"This part: the region of term {index + 1}"),
-        there=stock.part(training, boxes, f"That part: what prototype {term.prototype} saw"),
+        this_part=stock.part(image, term.region, f"This part: the region of term {index + 1}"),
+        that_part=stock.part(training, boxes, f"That part: what prototype {term.prototype} saw"),
         source=stock.whole(training, f"Prototype {term.prototype} in {where}", mark),
         contribution=adds_words(explained, index),
         product=f"{number(term.weight)} × {number(term.score)}" if explanation.weighted else "",

@@ -85,10 +85,10 @@ def _row(
         slide.words(x, below, score, _SIDE, SMALLEST)
         if term.proof is not None:
             trial = term.proof.field if color == BLUE else term.proof.upsampling
-            slide.words(x, below + 0.18, _found(trial), _SIDE, SMALLEST, _ink(trial))
+            slide.words(x, below + 0.18, _trial_words(trial), _SIDE, SMALLEST, _ink(trial))
 
 
-def _found(trial: Trial) -> str:
+def _trial_words(trial: Trial) -> str:
     if not trial.outside:
         return "nothing outside to test"
     moved = deviation(trial.largest_deviation)

@@ -30,7 +30,7 @@ def explanation_figure(explanation: Explanation, heatmaps: Heatmaps | None = Non
 
     Args:
         explanation: what to draw; the regions of the first two explained classes are shown.
-        heatmaps: of the predicted class's terms, in their order, laid over the image in the place of the crops.
+        heatmaps: of the predicted class's terms, in their order, laid over the image in the placement of the crops.
         shown: what the heat maps show, which depends on how they were made; said on the figure.
     """
     if heatmaps is not None and len(heatmaps.maps) != len(explanation.predicted.terms):
@@ -77,7 +77,7 @@ def _image(
     if caption:
         slide.words(_MARGIN, y - 0.02, f"{caption} {explained.class_name}", 2.9, 10, bold=True)
         y += 0.22
-    place = slide.picture(image_pixels(explanation), _MARGIN, y, side)
+    placement = slide.picture(image_pixels(explanation), _MARGIN, y, side)
     if not explanation.sees_everything:
         most = SHOWN if explained.path is None else ALONE if len(explanation.classes) == 1 else BESIDE
         shown = listing(explained, most).shown
@@ -89,14 +89,14 @@ def _image(
         ]
         for style, places in reversed(outlined):
             region = shown[places[0]].region
-            slide.outline(place, region, REGIONS[style % len(REGIONS)], dashed=style >= len(REGIONS))
-        _tags(slide, place, shown, outlined, explanation.size)
-    return y + place.height + 0.14
+            slide.outline(placement, region, REGIONS[style % len(REGIONS)], dashed=style >= len(REGIONS))
+        _tags(slide, placement, shown, outlined, explanation.size)
+    return y + placement.height + 0.14
 
 
 def _tags(
     slide: Slide,
-    place: Placement,
+    placement: Placement,
     terms: Sequence[Term],
     outlined: Sequence[tuple[int, Sequence[int]]],
     size: tuple[int, int],
@@ -108,10 +108,10 @@ def _tags(
         if (around := hull(terms[places[0]].region)) is not None
     ]
     sizes = [slide.tag_size(words) for _, words, _ in drawn]
-    pixels = [((width + 0.02) / place.scale, (height + 0.02) / place.scale) for width, height in sizes]
+    pixels = [((width + 0.02) / placement.scale, (height + 0.02) / placement.scale) for width, height in sizes]
     tops = tag_places([around for _, _, around in drawn], pixels, size)
     for (style, words, _), (x, y) in zip(drawn, tops, strict=True):
-        slide.tag(place.x + x * place.scale, place.y + y * place.scale, words, style)
+        slide.tag(placement.x + x * placement.scale, placement.y + y * placement.scale, words, style)
 
 
 def _column(

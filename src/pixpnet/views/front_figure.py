@@ -54,8 +54,8 @@ def front_figure(result: SearchResult) -> Figure:
     kinds = _KINDS if any(cut.probe is not None for cut in done) else ()
     bottom = _LIST_BOTTOM - _ROW * len(kinds)
     _legend(slide, styles, bottom)
-    for place, kind in enumerate(kinds):
-        slide.words(_LIST, bottom + _ROW * place, kind, _LIST_WIDTH, 9.5, MUTED)
+    for row, kind in enumerate(kinds):
+        slide.words(_LIST, bottom + _ROW * row, kind, _LIST_WIDTH, 9.5, MUTED)
     slide.paragraph(_LIST, _LIST_BOTTOM + 0.25, result.advice, _LIST_WIDTH, 9.5, INK, lines=10)
     return slide.figure
 
@@ -183,13 +183,13 @@ def _mark_zone(slide: Slide, axes: Axes, result: SearchResult) -> None:
 
 def _along(front: Sequence[Spot]) -> list[Spot]:
     """Points on the staircase, for labels to keep clear of."""
-    corners = [corner for here, there in pairwise(front) for corner in (here, Spot(there.x, here.y))]
+    corners = [corner for left, right in pairwise(front) for corner in (left, Spot(right.x, left.y))]
     spots = []
-    for here, there in pairwise([*corners, *front[-1:]]):
-        steps = int(hypot(there.x - here.x, there.y - here.y) / _SPACING)
+    for start, end in pairwise([*corners, *front[-1:]]):
+        steps = int(hypot(end.x - start.x, end.y - start.y) / _SPACING)
         for step in range(1, steps + 1):
             share = step / (steps + 1)
-            spots.append(Spot(here.x + share * (there.x - here.x), here.y + share * (there.y - here.y)))
+            spots.append(Spot(start.x + share * (end.x - start.x), start.y + share * (end.y - start.y)))
     return spots
 
 

@@ -62,8 +62,8 @@ def path_rows(
 def _legend(slide: Slide, x: float, y: float, side: float, names: Sequence[str]) -> None:
     pictures = x + 0.32
     if side >= 0.62:
-        for place, name in enumerate(names):
-            slide.words(pictures + place * (side + 0.06), y, name, side + 0.04, SMALLEST, MUTED)
+        for column, name in enumerate(names):
+            slide.words(pictures + column * (side + 0.06), y, name, side + 0.04, SMALLEST, MUTED)
     else:
         slide.words(pictures, y, "this, like that, from here", 3 * side + 0.12, SMALLEST, MUTED)
 
@@ -92,9 +92,9 @@ def _pictures(
     source = prototype_pixels(term, explanation.size)
     boxes = () if term.origin is None else term.origin.boxes
     slide.picture(or_gray(cut_out(source, boxes)), pictures + side + 0.06, y, side)
-    there = slide.picture(source, pictures + 2 * (side + 0.06), y, side)
+    source_placement = slide.picture(source, pictures + 2 * (side + 0.06), y, side)
     if not everything:
-        slide.outline(there, boxes, color, dashed, width=1.4)
+        slide.outline(source_placement, boxes, color, dashed, width=1.4)
 
 
 def _words(
@@ -103,7 +103,7 @@ def _words(
     """What was found at a node; the width of the room is its right side."""
     term = explained.terms[index]
     width = room.width - room.x
-    ink = INK if path.found[index] else MUTED
+    ink = INK if path.present[index] else MUTED
     turn = slide.words(room.x, room.y - 0.02, short_turn_text(path, index), width, 10.5, ink, bold=True)
     if grid := grid_words(explanation, term):
         right = slide.width_of(turn.get_text(), turn.get_fontproperties()) + 0.1

@@ -98,16 +98,16 @@ class Slide:
         """A picture in the top left corner of a square, with a heat map over it if one is given."""
         height, width = pixels.shape[:2]
         scale = side / max(height, width)
-        place = Placement(x, y, width * scale, height * scale, scale)
-        extent = (x, x + place.width, y + place.height, y)
+        placement = Placement(x, y, width * scale, height * scale, scale)
+        extent = (x, x + placement.width, y + placement.height, y)
         self._axes.imshow(pixels, extent=extent, interpolation="antialiased", aspect="auto", zorder=1)
         if heat is not None:
             self._axes.imshow(heat_layer(heat), extent=extent, interpolation="bilinear", aspect="auto", zorder=1.5)
         self._axes.set(xlim=self._axes.get_xlim(), ylim=self._axes.get_ylim())
-        return place
+        return placement
 
     def outline(
-        self, place: Placement, region: Sequence[Box], color: str, dashed: bool = False, width: float = 2
+        self, placement: Placement, region: Sequence[Box], color: str, dashed: bool = False, width: float = 2
     ) -> None:
         """The boundary of a region on a picture."""
         corners, codes = [], []
@@ -115,7 +115,9 @@ class Slide:
         if len(outlines) > _MANY_RINGS:  # a comb of holes: leave something of the picture between its teeth
             width = 0.5
         for ring in outlines:
-            corners += [(place.x + x * place.scale, place.y + y * place.scale) for x, y in (*ring, ring[0])]
+            corners += [
+                (placement.x + x * placement.scale, placement.y + y * placement.scale) for x, y in (*ring, ring[0])
+            ]
             codes += [Path.MOVETO, *[Path.LINETO] * (len(ring) - 1), Path.CLOSEPOLY]
         if not corners:
             return
@@ -126,10 +128,13 @@ class Slide:
         line = {"fill": False, "edgecolor": color, "linewidth": width, "zorder": 3, "joinstyle": "miter"}
         self._axes.add_patch(PathPatch(path, linestyle=style, **line))
 
-    def peak(self, place: Placement, heat: "Heat") -> None:
+    def peak(self, placement: Placement, heat: "Heat") -> None:
         """A ring around the largest value of a heat map, which on a busy picture is not seen otherwise."""
         row, col = np.unravel_index(int(np.argmax(heat)), heat.shape)
-        center = (place.x + (float(col) + 0.5) * place.scale, place.y + (float(row) + 0.5) * place.scale)
+        center = (
+            placement.x + (float(col) + 0.5) * placement.scale,
+            placement.y + (float(row) + 0.5) * placement.scale,
+        )
         for color, width in (("white", 2.6), (INK, 1.2)):
             self._axes.add_patch(Circle(center, 0.055, fill=False, edgecolor=color, linewidth=width, zorder=3.5))
 
@@ -145,7 +150,7 @@ class Slide:
         self._axes.add_patch(Rectangle((x, y), width, thickness, facecolor=color, linewidth=0))
 
     def tag(self, x: float, y: float, words: str, region: int, size: float = SMALLEST) -> None:
-        """A number in the colour of its region, with its top left corner at a place."""
+        """A number in the colour of its region, with its top left corner at a placement."""
         width, height = self.tag_size(words, size)
         color, ink = REGIONS[region % len(REGIONS)], ON_REGIONS[region % len(REGIONS)]
         box = Rectangle((x, y), width, height, facecolor=color, edgecolor="white", linewidth=0.8, zorder=4)

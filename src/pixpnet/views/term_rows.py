@@ -59,13 +59,13 @@ def term_rows(
     wide = room.width > 6
     pictures = 3 if wide else 2
     side = min(height - 0.12, _SHOWNST_SIDE, (room.width - _TAG - _WORDS) / pictures - _GAP)
-    this = "heat map" if heat is not None else "this part"
-    for column, name in enumerate((this, "looks like", "from here")[:pictures]):
+    first = "heat map" if heat is not None else "this part"
+    for column, name in enumerate((first, "looks like", "from here")[:pictures]):
         slide.words(room.x + _TAG + column * (side + _GAP), room.y, name, side, SMALLEST, MUTED)
     for index, term in enumerate(large):
-        place = Room(room.x, top + index * height, room.width, top + (index + 1) * height)
+        row_room = Room(room.x, top + index * height, room.width, top + (index + 1) * height)
         row = _Row(explanation, explained, term, index, styles[index], side, wide)
-        row.draw(slide, place, None if heat is None else heat[index])
+        row.draw(slide, row_room, None if heat is None else heat[index])
     for index, term in enumerate(small):
         _small(slide, explanation, term, SHOWN + index, room.x + index * _SMALL_WIDTH, end + 0.08)
     slide.rule(room.x, foot + 0.04, room.width, GRID)
@@ -117,9 +117,9 @@ class _Row:
             words += side + _GAP
         else:
             context, thumbnail = x + room.width - _THUMBNAIL, _THUMBNAIL
-        there = slide.picture(source, context, y, thumbnail)
+        source_placement = slide.picture(source, context, y, thumbnail)
         if not everything:
-            slide.outline(there, boxes, color, width=1.4)
+            slide.outline(source_placement, boxes, color, width=1.4)
         self._words(slide, words + 0.04, y, x + room.width, room.bottom, 0.0 if self.wide else thumbnail + 0.05)
 
     def _words(self, slide: Slide, x: float, y: float, right: float, bottom: float, thumbnail: float) -> None:

@@ -21,8 +21,8 @@ class TreeBlock:
         number: of the node or leaf.
         leaf: the classes that a leaf knows, in words; empty for a node.
         prototype: what the node looks for; None for a leaf, or where prototypes are not patches.
-        found: what follows where it is found.
-        missed: what follows where it is not.
+        present: what follows where the prototype is present.
+        absent: what follows where it is not.
         nodes: how many nodes there are from here on.
         classes: names of the classes that the leaves from here on answer with, each once.
         open: whether the page shows what follows before anybody asks.
@@ -32,8 +32,8 @@ class TreeBlock:
     number: int
     leaf: str
     prototype: PrototypeBlock | None
-    found: "TreeBlock | None"
-    missed: "TreeBlock | None"
+    present: "TreeBlock | None"
+    absent: "TreeBlock | None"
     nodes: int
     classes: tuple[str, ...]
     open: bool
@@ -65,16 +65,16 @@ def tree_block(model: PixPNet, stock: Stock, explanations: Sequence[Explanation]
                 ~node, leaf_words(known), None, None, None, 0, (known[0].class_name,), False, tuple(passing[node])
             )
             continue
-        missed, found = (made[child] for child in tree.children[node])
+        absent, present = (made[child] for child in tree.children[node])
         origin = None if model.origins is None else model.origins[node]
         made[node] = TreeBlock(
             number=node,
             leaf="",
             prototype=None if origin is None else prototype_block(model, stock, origin),
-            found=found,
-            missed=missed,
-            nodes=1 + found.nodes + missed.nodes,
-            classes=tuple(dict.fromkeys((*found.classes, *missed.classes))),
+            present=present,
+            absent=absent,
+            nodes=1 + present.nodes + absent.nodes,
+            classes=tuple(dict.fromkeys((*present.classes, *absent.classes))),
             open=levels[node] < _OPEN_LEVELS or bool(passing[node]),
             images=tuple(passing[node]),
         )

@@ -110,13 +110,13 @@ def tree_figure(model: PixPNet, explanation: Explanation | None = None) -> Figur
             heights[position] = sum(heights[child] for child in tree.children[position]) / 2
     for node in range(tree.num_nodes):
         x, y = _MARGIN + levels[node] * _LEVEL, heights[node]
-        for found, child in zip((False, True), tree.children[node], strict=True):
-            taken = turns.get(node) is found
+        for present, child in zip((False, True), tree.children[node], strict=True):
+            taken = turns.get(node) is present
             end = _MARGIN + (levels[child] if child >= 0 else tree.depth) * _LEVEL
             corner = x + _NODE + 0.16
             points = [(x + _NODE, y), (corner, y), (corner, heights[child]), (end - 0.04, heights[child])]
-            color = VERMILION if taken else BLUE if found else MUTED
-            slide.line(points, color, dashed=not found, width=3 if taken else 1.1)
+            color = VERMILION if taken else BLUE if present else MUTED
+            slide.line(points, color, dashed=not present, width=3 if taken else 1.1)
     for node in range(tree.num_nodes):
         _node(slide, model, node, _MARGIN + levels[node] * _LEVEL, heights[node], node in turns, leaf_height)
     for leaf in order:

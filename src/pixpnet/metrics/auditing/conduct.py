@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pixpnet.data import DataSet
-from pixpnet.metrics.auditing.verdict import Desideratum, Finding, found
+from pixpnet.metrics.auditing.verdict import Desideratum, Finding, finding_of
 from pixpnet.model.file import MODEL_FILE
 from pixpnet.records import from_plain
 from pixpnet.settings import KEPT_EPOCH
@@ -63,7 +63,7 @@ def _validation(metrics: Metrics | None, data: DataSet | None) -> tuple[Finding,
         return Finding(claim, "not checked", "its training has not come to an end"), None
     images = metrics.validation.images
     if not images:
-        return found(claim, False, "there were no validation images"), images
+        return finding_of(claim, False, "there were no validation images"), images
     summary = f"epoch {metrics.chosen_epoch} of {metrics.epochs}, {KEPT_EPOCH}; {images} validation images"
     if data is None:
         return Finding(claim, "not checked", f"{summary}, says metrics.json; the data set is not at hand"), images
@@ -71,28 +71,28 @@ def _validation(metrics: Metrics | None, data: DataSet | None) -> tuple[Finding,
         gone = f"{len(data.changes.missing)} images that the run had are gone"
         return Finding(claim, "not checked", f"{summary}, says metrics.json; {gone}, {len(data.val)} are left"), images
     if len(data.val) != images:
-        return found(claim, False, f"{summary}, says metrics.json, but the data set has {len(data.val)}"), images
+        return finding_of(claim, False, f"{summary}, says metrics.json, but the data set has {len(data.val)}"), images
     # By pixels, because a copy has another name; drawn images have a name only.
     learnt = {entry.digest or entry.id for entry in data.train}
     shared = [entry.id for entry in data.val if (entry.digest or entry.id) in learnt]
     if shared:
         evidence = f"{summary}, but the pictures of {len(shared)} of them are also in train, such as {shared[0]}"
-        return found(claim, False, evidence), images
-    return found(claim, True, f"{summary}, the picture of none of which is in train"), images
+        return finding_of(claim, False, evidence), images
+    return finding_of(claim, True, f"{summary}, the picture of none of which is in train"), images
 
 
 def _test(run: Run, openings: tuple[OpeningLine, ...], early: list[str]) -> Finding:
     claim = "the test split stayed closed until the model was fixed"
     times = f"opened {len(openings)} time{'' if len(openings) == 1 else 's'}"
     if not openings:
-        return found(claim, True, "never opened")
+        return finding_of(claim, True, "never opened")
     if not run.finished:
-        return found(claim, False, f"{times}, but training has not come to an end")
+        return finding_of(claim, False, f"{times}, but training has not come to an end")
     if early:
-        return found(claim, False, f"{times}, {len(early)} of them before the model was fixed: {early[0]}")
+        return finding_of(claim, False, f"{times}, {len(early)} of them before the model was fixed: {early[0]}")
     by_time = sum(opening.model is None for opening in openings)
     basis = f"after it, {by_time} judged by times of files only" if by_time else "for the very model that is there now"
-    return found(claim, True, f"{times}, {basis}: " + "; ".join(f"{line.time} {line.reason}" for line in openings))
+    return finding_of(claim, True, f"{times}, {basis}: " + "; ".join(f"{line.time} {line.reason}" for line in openings))
 
 
 def _why_early(run: Run, opening: OpeningLine) -> str | None:

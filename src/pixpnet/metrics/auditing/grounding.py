@@ -20,7 +20,7 @@ from torch import Tensor
 
 from pixpnet.data import DataSet, Entry, Sample, preprocess
 from pixpnet.data.scan import Progress
-from pixpnet.metrics.auditing.verdict import Desideratum, Finding, found
+from pixpnet.metrics.auditing.verdict import Desideratum, Finding, finding_of
 from pixpnet.model import Grid, Origin, PixPNet
 from pixpnet.parts.precision import full_precision
 
@@ -73,7 +73,7 @@ def check_grounding(
         raise ValueError(f"the tolerance is a finite number from 0 up, got {tolerance}")
     count = model.num_prototypes
     if model.origins is None:
-        missing = found(
+        missing = finding_of(
             "every prototype has an origin", False, "the model names none: its prototypes were not replaced by patches"
         )
         return Grounding(count, 0, None, tolerance, tuple(range(count)), (missing,))
@@ -118,10 +118,10 @@ def _finding(
         rest = f"; the other {count - len(gone)} of {count}: {evidence}" if len(gone) < count else ""
         return Finding(claim, "not checked", f"the images of {len(gone)} of {count} prototypes are gone: {named}{rest}")
     if not wrong:
-        return found(claim, True, f"{count} of {count}; {evidence}")
+        return finding_of(claim, True, f"{count} of {count}; {evidence}")
     named = ", ".join(f"prototype {number} {fault}" for number, fault in sorted(wrong.items())[:_NAMED])
     more = f" and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
-    return found(claim, False, f"{len(wrong)} of {count} fail: {named}{more}; {evidence}")
+    return finding_of(claim, False, f"{len(wrong)} of {count} fail: {named}{more}; {evidence}")
 
 
 def _in(data: DataSet) -> str:

@@ -27,7 +27,7 @@ from pixpnet.explanation.explaining import score_note
 from pixpnet.fields.probe import Pixel, probe
 from pixpnet.fields.verify import random_pixels
 from pixpnet.metrics.answers import answer_places
-from pixpnet.metrics.auditing.verdict import Desideratum, Finding, found
+from pixpnet.metrics.auditing.verdict import Desideratum, Finding, finding_of
 from pixpnet.model import PixPNet
 
 THRESHOLD = 0.25
@@ -98,13 +98,13 @@ def check_localization(
     )
     region, images = _winning_region(model, data, seed, progress_of_images)
     findings = (
-        found(
+        finding_of(
             f"a cell sees at most {threshold:.0%} of the image on average",
             widest <= threshold,
             f"mean field {_means(model)}, largest {largest:.1%}; {evidence}{_beside(model)}",
         ),
         _about_winners(region, images, threshold),
-        found(
+        finding_of(
             "the fields are those of this network",
             not wrong,
             f"NaN in {len(chosen)} random pixels came out at exactly the cells that see them"
@@ -132,7 +132,7 @@ def _about_winners(region: float | None, images: int, threshold: float) -> Findi
     claim = f"the region that wins covers at most {threshold:.0%} of the image on average"
     if region is None:
         return Finding(claim, "not checked", "there are no images at hand to see which cells win")
-    return found(
+    return finding_of(
         claim,
         region <= threshold,
         f"mean winning region {region:.1%}: the prototypes of the predicted class in {images} validation images",

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pixpnet.metrics.auditing.verdict import Desideratum, Finding, found
+from pixpnet.metrics.auditing.verdict import Desideratum, Finding, finding_of
 from pixpnet.model import PixPNet
 from pixpnet.parts import ExplanationSize, NoReasons
 
@@ -48,8 +48,8 @@ def check_reasoning(model: PixPNet, seed: int = 0) -> Reasoning:
     try:
         largest = _largest_error(model, images.to(model.device, model.dtype))
     except NoReasons as refusal:
-        return Reasoning(head.name, head.form, size, None, (found(claim, False, f"{head.form}; {refusal}"),))
-    finding = found(
+        return Reasoning(head.name, head.form, size, None, (finding_of(claim, False, f"{head.form}; {refusal}"),))
+    finding = finding_of(
         claim,
         largest <= _TOLERANCE,
         f"{head.form}; recomputed for {_IMAGES} random images, largest error {largest:.1g} of the sum, at most "

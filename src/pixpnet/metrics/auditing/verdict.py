@@ -22,7 +22,7 @@ class Finding:
     evidence: str
 
 
-def found(claim: str, holds: bool, evidence: str) -> Finding:
+def finding_of(claim: str, holds: bool, evidence: str) -> Finding:
     """A finding about a claim that could be checked."""
     return Finding(claim, "holds" if holds else "fails", evidence)
 

@@ -53,10 +53,13 @@ def duplicates(model: PixPNet, tolerance: float = TOLERANCE, seed: int = 0) -> D
                 within[kind, rows] = (alike & own).any(dim=1)
                 across[kind, rows] = (alike & ~own).any(dim=1)
 
-    def twins(found: Bool[Tensor, "3 protos"], asked: Bool[Tensor, " protos"]) -> Twins:
-        known = (model.origins is not None, model.origins is not None, True)
+    def twins(alike: Bool[Tensor, "3 protos"], counted: Bool[Tensor, " protos"]) -> Twins:
+        defined = (model.origins is not None, model.origins is not None, True)
         return Twins(
-            *(_share(each, asked, classes, seed) if told else None for each, told in zip(found, known, strict=True))
+            *(
+                _share(kind, counted, classes, seed) if is_defined else None
+                for kind, is_defined in zip(alike, defined, strict=True)
+            )
         )
 
     undefined = len(classes) if model.origins is None else 0
@@ -118,7 +121,9 @@ def _numbered(marks: Sequence[Hashable]) -> Int64[Tensor, " protos"]:
 
 
 def _share(
-    with_twin: Bool[Tensor, " protos"], asked: Bool[Tensor, " protos"], classes: Sequence[int], seed: int
+    with_twin: Bool[Tensor, " protos"], counted: Bool[Tensor, " protos"], classes: Sequence[int], seed: int
 ) -> Estimate | None:
-    values = [float(twin) if counts else None for twin, counts in zip(with_twin.tolist(), asked.tolist(), strict=True)]
+    values = [
+        float(twin) if counts else None for twin, counts in zip(with_twin.tolist(), counted.tolist(), strict=True)
+    ]
     return defined_mean(values, classes, seed).estimate

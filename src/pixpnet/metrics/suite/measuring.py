@@ -1,7 +1,7 @@
 """Measuring a run: accuracy, field, consistency and stability, relevance ordering (Table 2), health, places.
 
 Samples are walked through one by one, all mappings for each, so that a measurement that was stopped compares mappings
-on the same samples. Every result is on the disk when the next one begins (`keeping.py`).
+on the same samples. Every result is on the disk when the next one begins (`result_store.py`).
 """
 
 import json
@@ -27,7 +27,6 @@ from pixpnet.metrics.part_hits import scaled_window_side
 from pixpnet.metrics.part_scores import PartScores, scores_by_region
 from pixpnet.metrics.stability import NOISE
 from pixpnet.metrics.suite.band import GRID, median_band, on_grid
-from pixpnet.metrics.suite.keeping import Kept
 from pixpnet.metrics.suite.placing import measure_places
 from pixpnet.metrics.suite.record import (
     TABLE_FILE,
@@ -39,6 +38,7 @@ from pixpnet.metrics.suite.record import (
     Table,
     plain_table,
 )
+from pixpnet.metrics.suite.result_store import ResultStore
 from pixpnet.model import PixPNet
 from pixpnet.records import from_plain, to_plain
 from pixpnet.training import Evaluation, Metrics, Run, evaluate
@@ -123,7 +123,7 @@ def measure(
     data = run_folder.data(partial(watching, "looking at the images"), moved_to)
     entries = _entries(run_folder, data, settings)
     folder = run_folder.path / "measure" if out is None else out
-    with Kept(folder, _about(run_folder, data, settings)) as stored:
+    with ResultStore(folder, _about(run_folder, data, settings)) as stored:
         suite = _Suite(model, data, entries, settings, stored, watching)
         accuracy = suite.accuracy(run_folder, torch.device(device))
         ordered, notes = suite.ordering()
@@ -170,11 +170,11 @@ class _Suite:
         data: DataSet,
         entries: tuple[Entry, ...],
         settings: MeasureSettings,
-        kept: Kept,
+        store: ResultStore,
         watching: Watching,
     ) -> None:
         self.model, self.data, self.entries = model, data, entries
-        self.settings, self.kept, self.watching = settings, kept, watching
+        self.settings, self.store, self.watching = settings, store, watching
         self.samples = PlainSamples(entries, WithoutMasks(data.reader), model.preprocessing)
         self.drawn = drawn_samples(len(entries), settings.samples, settings.seed)
         labels = [entry.label for entry in entries]
@@ -187,12 +187,12 @@ class _Suite:
         metrics = from_plain(Metrics, run.read_metrics(), "metrics.json")
         judged: Evaluation | None = metrics.test if self.settings.split == "test" else metrics.validation
         if judged is None:
-            judged = self.kept.get(Evaluation, "accuracy")
+            judged = self.store.get(Evaluation, "accuracy")
         if judged is None:
             batches = plain_loader(self.data, self.entries, self.model.preprocessing, Loading(_BATCH, 0))
             told = partial(self.watching, "evaluating")
             judged = evaluate(self.model, self.model.num_classes, batches, device, told)
-            self.kept.put(judged, "accuracy")
+            self.store.put(judged, "accuracy")
         return Accuracy(judged.accuracy, judged.interval.low, judged.interval.high, judged.images)
 
     def ordering(self) -> tuple[dict[str, dict[str, _Ordered]], dict[str, list[str]]]:
@@ -205,7 +205,7 @@ class _Suite:
         for number, index in enumerate(self.drawn):
             sample_id = self.entries[index].id
             for position, name in enumerate(settings.mappings):
-                ordered = self.kept.get(_Ordered, "ordering", name, sample_id)
+                ordered = self.store.get(_Ordered, "ordering", name, sample_id)
                 if ordered is None and not notes[name]:
                     told = partial(self._part, number * len(settings.mappings) + position, total)
                     try:
@@ -216,7 +216,7 @@ class _Suite:
                         notes[name].append(f"{name} is not possible for this network: {error}")
                         continue
                     ordered = _Ordered(tuple(map(_short, pairs)), curves.name)
-                    self.kept.put(ordered, "ordering", name, sample_id)
+                    self.store.put(ordered, "ordering", name, sample_id)
                 if ordered is not None:
                     results[name][sample_id] = ordered
                 self._part(number * len(settings.mappings) + position + 1, total, 0, 1)
@@ -238,7 +238,7 @@ class _Suite:
             if name == "prp":
                 notes[name].append("prp draws no region of its own, so there is no S_con and no S_sta (as in Table 2)")
                 continue
-            parts = self.kept.get(_Parts, *key, name)
+            parts = self.store.get(_Parts, *key, name)
             if parts is None:
                 window, claimed = scores_by_region(
                     self.model,
@@ -251,17 +251,17 @@ class _Suite:
                     progress=partial(self.watching, f"parts, {name}"),
                 )
                 parts = _Parts(_figures(window), _figures(claimed))
-                self.kept.put(parts, *key, name)
+                self.store.put(parts, *key, name)
             scores[name] = parts
         return scores
 
     def health(self, run: Run) -> PrototypeHealth:
         """On the images that prototypes come from and on validation images: nothing here needs test images."""
-        result = self.kept.get(PrototypeHealth, "health")
+        result = self.store.get(PrototypeHealth, "health")
         if result is None:
             told = partial(self.watching, "health of prototypes")
             result = prototype_health(self.model, self.data, "val", told, run=run, seed=self.settings.seed)
-            self.kept.put(result, "health")
+            self.store.put(result, "health")
         return result
 
 

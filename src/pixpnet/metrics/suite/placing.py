@@ -16,8 +16,8 @@ from pixpnet.metrics.answers import AnswerPlaces, AnswerPlacesCounter
 from pixpnet.metrics.distinctiveness import Distinctiveness, DistinctivenessCounter
 from pixpnet.metrics.origin_places import PrototypePlaces, prototype_places
 from pixpnet.metrics.purity import Purity, prototype_purity
-from pixpnet.metrics.suite.keeping import Kept
 from pixpnet.metrics.suite.record import Places
+from pixpnet.metrics.suite.result_store import ResultStore
 from pixpnet.model import PixPNet
 
 
@@ -30,7 +30,7 @@ class _OfAnswers:
 
 
 def measure_places(
-    model: PixPNet, data: DataSet, entries: Sequence[Entry], seed: int, results: Kept, progress: Progress
+    model: PixPNet, data: DataSet, entries: Sequence[Entry], seed: int, results: ResultStore, progress: Progress
 ) -> Places:
     """Measures what is not among the kept results yet.
 

@@ -19,7 +19,7 @@ T = TypeVar("T")
 Key = tuple[str, ...]
 
 
-class Kept:
+class ResultStore:
     """Results by key; `put` is on the disk when it returns.
 
     Attributes:
@@ -33,7 +33,7 @@ class Kept:
         self._values: dict[Key, Any] = {}
         self._file: IO[str] | None = None
 
-    def __enter__(self) -> "Kept":
+    def __enter__(self) -> "ResultStore":
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._file = self.path.open("a+", encoding="utf-8")
         try:

@@ -6,6 +6,9 @@
 thread, processor time, the contestants in turns on one image after the other, so that a busy machine slows both alike.
 Medians of ratios are shown. The image is preprocessed: reading a file is no part of either. The first explanations,
 which find regions that nobody asked for before, and the trace of the field, once for each size, are measured apart.
+
+Which scores decide (`deciding`) is measured on 2000 prototypes of 200 classes, resnet18 @ layer3, against the forward
+pass: the search is made anew for each image, regions of cells are known.
 """
 
 import argparse
@@ -29,20 +32,22 @@ from pixpnet.box import Box
 from pixpnet.data import Preprocessing, Sample, preprocess
 from pixpnet.data.sample import NO_ANNOTATION, source_sample
 from pixpnet.explanation import Explanation, explain, prove
+from pixpnet.explanation.deciding import deciding
 from pixpnet.members.pixpnet import Architecture
 from pixpnet.model import Backbone, FieldWarning, Origin, PixPNet, picture_name
 
 LIMIT = 1.2
-CLASSES = 12
+DECIDING_LIMIT = 0.02
+CLASSES, MANY_CLASSES = 12, 200
 CUTS = (("resnet18", "layer3", 224), ("vgg16", "maxpool4", 224), ("vgg16", "maxpool5", 224), ("small-61", "", 96))
 
 
-def network(backbone: str, at: str, size: int, pictures: Path) -> PixPNet:
+def network(backbone: str, at: str, size: int, pictures: Path, classes: int = CLASSES) -> PixPNet:
     """A network as it comes out of a run: with origins and a folder of pictures."""
     torch.manual_seed(0)
     with warnings.catch_warnings(action="ignore", category=FieldWarning):
         cut = Backbone(zoo.build(backbone), at, (size, size))
-    names = [f"class {label}" for label in range(CLASSES)]
+    names = [f"class {label}" for label in range(classes)]
     model = PixPNet(cut, Architecture(), names, Preprocessing().scaled_to(size), backbone).eval()
     matrix = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
     model.origins = tuple(
@@ -91,6 +96,22 @@ def ratio(model: PixPNet, samples: list[Sample]) -> float:
     return statistics.median(result)
 
 
+def deciding_ratio(model: PixPNet, samples: list[Sample]) -> float:
+    """Median cost of finding out which scores decide, as a share of a forward pass on the same image."""
+    result = []
+    for sample in samples + samples:
+        image = sample.image.as_subclass(torch.Tensor)[None]
+        start = time.process_time()
+        with torch.no_grad():
+            output = model(image)
+        base = time.process_time() - start
+        size = (image.shape[-2], image.shape[-1])
+        result.append(
+            timed(lambda output=output, size=size: deciding(model, output.matches, output.logits, 0, size)) / base
+        )
+    return statistics.median(result[len(samples) :])
+
+
 def main() -> int:
     """Measures and prints; the exit code says whether the limit holds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -119,7 +140,13 @@ def main() -> int:
                 line += f"   proof of {sum(len(explained.terms) for explained in known.classes)} terms: {passes:.0f}"
             print(line, flush=True)
     print(f"wanted: at most {LIMIT}, reached: {worst:.3f}")
-    return 0 if worst <= LIMIT else 1
+    with tempfile.TemporaryDirectory() as folder:
+        model = network("resnet18", "layer3", 224, Path(folder), MANY_CLASSES)
+        share = deciding_ratio(model, images(model, arguments.images))
+    print(
+        f"which of {model.num_prototypes} scores decide / forward pass: {share:.4f}, wanted: at most {DECIDING_LIMIT}"
+    )
+    return 0 if worst <= LIMIT and share <= DECIDING_LIMIT else 1
 
 
 if __name__ == "__main__":

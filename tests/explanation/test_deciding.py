@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,6 +13,8 @@ from pixpnet.explanation import Explanation, explain, prove
 from pixpnet.explanation.deciding import deciding_length
 from pixpnet.explanation.deciding_text import deciding_text
 from pixpnet.model import PixPNet
+from pixpnet.parts import ClassSum, Decision, OneClassEach
+from pixpnet.parts.ranking import RankedScores
 from pixpnet.records import BadRecord
 from tests.explanation.toys import BLACK, BLUE, RED, YELLOW, as_sample, photo, quarters, real, real_with_two_grids, toy
 
@@ -55,6 +58,28 @@ def test_no_adversary_changes_the_answer_within_the_bounds(head: str, seed: int)
     length = deciding_length(model, scores, label)
     assert length is not None
     assert (answers(model, adversary(model, scores, length, generator)) == label).all()
+
+
+@given(seed=st.integers(0, 2**32 - 1), ties=st.booleans())
+def test_the_sums_of_classes_find_the_same_list_as_trying_each_length(seed: int, ties: bool) -> None:
+    random = np.random.default_rng(seed)
+    labels = random.integers(0, 4, 18)
+    labels[:4] = range(4)
+    scores = random.integers(0, 5, 18).astype(float) if ties else random.normal(2, 1, 18)
+    least = np.full(18, scores.min() - 0.5)
+    sums = np.bincount(labels, scores)
+    answer, order = int(sums.argmax()), np.argsort(-scores, kind="stable")
+
+    def decides(length: int) -> bool:
+        known = np.isin(np.arange(18), order[:length])
+        low, high = (np.bincount(labels, np.where(known, scores, end)) for end in (least, scores[order[length - 1]]))
+        return all(low[answer] - high[other] > 1e-5 for other in range(4) if other != answer)
+
+    expected = next((length for length in range(1, 19) if decides(length)), None)
+    head = ClassSum(OneClassEach(torch.from_numpy(labels), 4))
+    ranked = RankedScores.of(torch.from_numpy(scores), least)
+    assert head.deciding_length(answer, ranked) == expected
+    assert Decision.deciding_length(head, answer, ranked) == expected
 
 
 def test_with_one_score_fewer_a_class_sum_can_be_beaten() -> None:

@@ -15,6 +15,8 @@ from matplotlib.patches import PathPatch
 from matplotlib.text import Text
 
 from pixpnet.box import Box
+from pixpnet.explanation.deciding_text import deciding_text
+from pixpnet.explanation.record import Deciding
 from pixpnet.mapping.scene import Heatmaps
 from pixpnet.model import PixPNet
 from pixpnet.views.comparison_figure import comparison_figure
@@ -106,6 +108,16 @@ def test_the_sum_of_the_terms_is_on_the_figure() -> None:
     # 3.2 and 3.0, as the fixture makes them.
     figure = explanation_figure(explanation([explained(0, "jay", [term(0), term(1)])]))
     assert {"3.20", "3.00", "6.20 shown", "logit 6.20"} <= set(said(figure).split("\n"))
+
+
+@pytest.mark.parametrize("heat", [False, True])
+def test_the_scores_that_decide_are_said_in_full(heat: bool) -> None:
+    known = explanation([explained(0, "jay", [term(0), term(1)]), explained(1, "wren", [term(2, 1, "wren")])])
+    known = replace(known, deciding=Deciding(tuple(range(29)), 120, 1.5, 0.66))
+    count = len(known.predicted.terms)
+    figure = explanation_figure(known, maps(count) if heat else None, "some heat" if heat else "")
+    assert deciding_text(known) in " ".join(text.get_text() for text in words_of(figure))
+    assert_readable(figure)
 
 
 def test_terms_that_do_not_fit_are_summed_up() -> None:

@@ -7,20 +7,18 @@ give at all. A longer list only narrows the bounds, so the shortest one is found
 This is a statement about scores. That nothing else scored higher rests on the whole image, and the text says so.
 """
 
-from collections.abc import Callable, Sequence
-
-import torch
+import numpy as np
 from jaxtyping import Float64, Int64
 from torch import Tensor
 
+from pixpnet.box import Box, union_area
 from pixpnet.explanation.record import Deciding
 from pixpnet.model import PixPNet
 from pixpnet.parts import Matches
+from pixpnet.parts.ranking import RankedScores
 
-# Lists that are looked at together: three rounds find the shortest of 4096.
-_AT_ONCE = 16
-# Of the largest lead: the network adds up its logits in float32, a few units in the last place apart.
-_ROUNDING = 16 * torch.finfo(torch.float32).eps
+# Of many cells every so manieth is looked at first.
+_APART = 8
 
 
 def deciding(model: PixPNet, matches: Matches, logits: Tensor, row: int, size: tuple[int, int]) -> Deciding | None:
@@ -39,16 +37,16 @@ def deciding(model: PixPNet, matches: Matches, logits: Tensor, row: int, size: t
     Raises:
         NoBounds: if bounds on scores say nothing about the model's decision.
     """
-    length = deciding_length(model, matches.scores[row], int(logits[row].argmax()))
+    ranked = RankedScores.of(matches.scores[row], _least_scores(model))
+    length = model.head.deciding_length(int(logits[row].argmax()), ranked)
     if length is None:
         return None
-    order = _order(matches.scores[row])
-    prototypes = order[:length].tolist()
+    prototypes = ranked.order[:length]
     return Deciding(
-        prototypes=tuple(prototypes),
-        of=len(order),
-        limit=float(matches.scores[row, prototypes[-1]]),
-        seen=_seen(model, matches.cells[row].tolist(), prototypes, size),
+        prototypes=tuple(prototypes.tolist()),
+        of=len(ranked.order),
+        limit=ranked.limit(length),
+        seen=_seen(model, matches.cells[row].cpu().numpy(), prototypes, size),
     )
 
 
@@ -63,59 +61,31 @@ def deciding_length(model: PixPNet, scores: Tensor, label: int) -> int | None:
     Raises:
         NoBounds: if bounds on scores say nothing about the model's decision.
     """
-    exact = scores.detach().double()
-    order = _order(scores)
-    least = _least_scores(model).to(exact.device)
-    rank = torch.empty_like(order)
-    rank[order] = torch.arange(len(order), device=order.device)
-    rivals = torch.arange(model.num_classes, device=order.device) != label
-
-    def decide(lengths: Int64[Tensor, " cases"]) -> list[bool]:
-        limits = exact[order[lengths - 1]][:, None]
-        known = rank < lengths[:, None]
-        # A score may lie below what its comparison can give by a rounding error.
-        high = torch.where(known, exact, limits)
-        low = torch.where(known, exact, torch.minimum(least, limits))
-        leads = model.head.least_leads(label, low, high)[:, rivals]
-        return (leads.amin(dim=1) > _ROUNDING * leads.abs().amax(dim=1)).tolist()
-
-    return _first(len(order), decide, order.device)
+    return model.head.deciding_length(label, RankedScores.of(scores, _least_scores(model)))
 
 
-def _order(scores: Tensor) -> Int64[Tensor, " protos"]:
-    return scores.detach().argsort(descending=True, stable=True)
-
-
-def _least_scores(model: PixPNet) -> Float64[Tensor, " protos"]:
+def _least_scores(model: PixPNet) -> Float64[np.ndarray, " protos"]:
     """The least that each prototype can score."""
-    return torch.cat(
-        [
-            torch.full((len(grid.prototypes),), grid.comparison.score_bounds()[0], dtype=torch.float64)
-            for grid in model.grids
-        ]
-    )
+    grids = [(len(grid.prototypes), grid.comparison.score_bounds()[0]) for grid in model.grids]
+    return np.concatenate([np.full(count, least) for count, least in grids])
 
 
-def _first(longest: int, decide: Callable[[Tensor], Sequence[bool]], device: torch.device) -> int | None:
-    """The least length from 1 to the longest that decides, where every longer one does too."""
-    below, enough = 0, longest + 1
-    while enough - below > 1:
-        steps = min(_AT_ONCE, enough - below - 1)
-        lengths = [below + (enough - below) * step // (steps + 1) for step in range(1, steps + 1)]
-        for length, decides in zip(lengths, decide(torch.tensor(lengths, device=device)), strict=True):
-            if decides:
-                enough = length
-                break
-            below = length
-    return enough if enough <= longest else None
-
-
-def _seen(model: PixPNet, cells: Sequence[Sequence[int]], prototypes: Sequence[int], size: tuple[int, int]) -> float:
+def _seen(
+    model: PixPNet, cells: Int64[np.ndarray, "protos 2"], prototypes: Int64[np.ndarray, " some"], size: tuple[int, int]
+) -> float:
     """The share of the image that the cells of some prototypes saw together."""
-    fields = model.fields_at(size)
-    seen = torch.zeros(size, dtype=torch.bool)
-    speaking = {(model.grid_of(prototype).number, tuple(cells[prototype])) for prototype in prototypes}
-    for number, (row, col) in speaking:
-        for y0, x0, y1, x1 in model.grids[number].comparison.region((row, col), fields[number]):
-            seen[y0:y1, x0:x1] = True
-    return float(seen.double().mean())
+    boxes: list[Box] = []
+    total, area = size[0] * size[1], 0
+    for grid, field in zip(model.grids, model.fields_at(size), strict=True):
+        own = prototypes[(prototypes >= grid.first) & (prototypes < grid.first + len(grid.prototypes))]
+        here = cells[own]
+        speaks = np.zeros(field.shape[-2:], dtype=np.bool_)
+        speaks[here[:, 0], here[:, 1]] = True
+        speaking = np.argwhere(speaks).tolist()
+        # Where cells see much, few of many have seen everything, and the others need not be looked at.
+        for apart in (_APART, 1) if len(speaking) > 2 * _APART else (1,):
+            boxes += (box for row, col in speaking[::apart] for box in grid.comparison.region((row, col), field))
+            area = union_area(boxes)
+            if area == total:
+                return 1.0
+    return area / total

@@ -7,6 +7,7 @@ desideratum 3 asks for (`form`). Whoever explains, audits or measures asks the d
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor, nn
@@ -15,6 +16,7 @@ from torch.nn import functional as F
 from pixpnet.parts.binary_tree import BinaryTree
 from pixpnet.parts.matches import Matches
 from pixpnet.parts.ownership import Ownership
+from pixpnet.parts.ranking import ROUNDING, RankedScores, first_length
 from pixpnet.parts.reasons import ExplanationSize, Reasons, Sum
 
 # Logits of every image without each of these.
@@ -61,6 +63,32 @@ class Decision(nn.Module, ABC):
         Raises:
             NoBounds: if bounds on scores say nothing about this decision.
         """
+
+    def deciding_length(self, label: int, ranked: RankedScores) -> int | None:
+        """How many of the largest scores of an image decide that it gets a class, whatever the others are.
+
+        No other score exceeds the last of the list, or falls below the least that it can be. A longer list narrows
+        these bounds, so the shortest is found by dividing.
+
+        Returns:
+            None where not even all scores decide, because two classes are equal up to rounding.
+
+        Raises:
+            NoBounds: if bounds on scores say nothing about this decision.
+        """
+        device = next(iter((*self.parameters(), *self.buffers())), torch.zeros(0)).device
+        scores, least, rank = (torch.from_numpy(part).to(device) for part in (ranked.scores, ranked.least, ranked.rank))
+
+        def decide(length: int) -> bool:
+            known, limit = rank < length, ranked.limit(length)
+            # A score may lie below what its comparison can give by a rounding error.
+            low = torch.where(known, scores, least.clamp(max=limit))
+            leads = self.least_leads(label, low[None], torch.where(known, scores, limit)[None])[0]
+            largest = float(leads.abs().max())  # the lead over the class itself is 0
+            leads[label] = torch.inf
+            return float(leads.min()) > ROUNDING * largest
+
+        return first_length(len(ranked.order), decide)
 
     @abstractmethod
     def uses(self, least: float) -> Bool[Tensor, " protos"]:
@@ -213,6 +241,22 @@ class ClassSum(LinearDecision):
         leads = self.logits(low)[:, label, None] - self.logits(high)
         leads[:, label] = 0.0
         return leads
+
+    def deciding_length(self, label: int, ranked: RankedScores) -> int | None:
+        """With known scores and the limit for the rest, a class gets at most the sum of the larger of the two."""
+        scores, classes = ranked.scores, self.labels.cpu().numpy()
+        own = np.flatnonzero(classes == label)
+        ranks, least, own_scores = ranked.rank[own], ranked.least[own], scores[own]
+
+        def decide(length: int) -> bool:
+            limit = ranked.limit(length)
+            low = np.where(ranks < length, own_scores, np.minimum(least, limit)).sum()
+            sums = np.bincount(classes, np.maximum(scores, limit), self.num_classes)
+            sums[label] = -np.inf
+            rival = sums.max()
+            return bool(low - rival > ROUNDING * max(abs(low), abs(rival)))
+
+        return first_length(len(scores), decide)
 
     def decides(self, scores: Float[Tensor, "batch protos"]) -> Bool[Tensor, "batch protos"]:
         """See `Decision`."""

@@ -181,7 +181,7 @@ class Cosine(Measure):
 
     def range_for(self, prototypes: Patches) -> tuple[float, float]:
         """Learnt prototypes may have negative numbers, and then point away from patches."""
-        return (0.0, 1.0) if bool((prototypes >= 0).all()) else (0.0, 2.0)
+        return (0.0, 1.0) if float(prototypes.amin()) >= 0 else (0.0, 2.0)
 
     def after_move(self, values: Tensor, old: Patches, new: Patches) -> tuple[Tensor, Tensor]:
         """Angles on the sphere change by at most the angle that the prototype moved."""

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from pixpnet.box import hull
 from pixpnet.explanation.brief import SHOWN
+from pixpnet.explanation.deciding_text import deciding_text
 from pixpnet.explanation.path_text import not_found_text, other_answers_text
 from pixpnet.explanation.record import ClassExplanation, Explanation, Term
 from pixpnet.mapping.scene import Heatmaps
@@ -55,7 +56,10 @@ def explanation_figure(explanation: Explanation, heatmaps: Heatmaps | None = Non
         _column(slide, explanation, classes[1], left + width + _GAP, width, BESIDE, None)
     made = f"Heat maps: {shown}." if shown and heatmaps is not None else ""
     notes = "  ·  ".join(filter(None, (made, not_found_text(explanation))))
-    slide.words(_MARGIN, HEIGHT - 0.3, notes, WIDTH - 2 * _MARGIN, SMALLEST, MUTED)
+    certificate = deciding_text(explanation)
+    slide.words(_MARGIN, 1.27 if certificate else HEIGHT - 0.3, notes, WIDTH - 2 * _MARGIN, SMALLEST, MUTED)
+    if certificate:
+        slide.paragraph(_MARGIN, HEIGHT - 0.39, certificate, WIDTH - 2 * _MARGIN, SMALLEST, lines=2)
     return slide.figure
 
 

@@ -4,15 +4,28 @@ from collections.abc import Collection, Sequence
 
 
 def percent(fraction: float) -> str:
-    """A fraction as a person reads it; the digits follow its size, and only a whole is 100 %.
+    """A fraction as a person reads it; the digits follow its size, only a whole is 100 %, and only nothing is 0 %.
 
     >>> percent(0.1574), percent(0.00018), percent(0.99999999), percent(1.0)
     ('15.7 %', '0.018 %', '99.999 %', '100 %')
+    >>> percent(0.0), percent(2e-9)
+    ('0 %', 'under 0.001 %')
     """
     value = 100 * fraction
     if value >= 99.95:
         return "100 %" if fraction == 1.0 else f"{min(value, 99.999):.3f} %"
-    return f"{value:.3g} %"
+    return f"{value:.3g} %" if value >= 0.001 or fraction == 0 else "under 0.001 %"
+
+
+def probability(share: float) -> str:
+    """A softmax as a person reads it: it is never certain, and near its ends it has more digits than meaning.
+
+    >>> probability(0.99999), probability(1.0), probability(0.714), probability(0.00001)
+    ('over 99.9 %', 'over 99.9 %', '71.4 %', 'under 0.1 %')
+    """
+    if 0.001 <= share <= 0.999:
+        return percent(share)
+    return "over 99.9 %" if share > 0.5 else "under 0.1 %"
 
 
 def times(numbers: Sequence[object]) -> str:

@@ -55,10 +55,10 @@ def test_a_search_prints_the_front_and_train_takes_its_configuration_as_it_is(
     lines = output.err.splitlines()
     assert len(lines) == 6 and lines[-1].startswith("[6/6] small-29 @ stage")
     assert "validation accuracy" in lines[0] and lines[0].endswith(" s")
-    assert "For parts of about 13.0% of the image, cut small-" in output.out
+    assert "For parts of about 13 % of the image, cut small-" in output.out
     assert "Accuracy: of a linear probe" in output.out
     assert "9 validation images: an accuracy is known to about ±" in output.out
-    assert "A field of 13.0% is wanted by --want." in output.out
+    assert "A field of 13 % is wanted by --want." in output.out
     folder = tmp_path / "search"
     assert {"front.json", "front.csv", "front.png", "train.yaml", "search.json"} <= {p.name for p in folder.iterdir()}
     with Image.open(folder / "front.png") as picture:

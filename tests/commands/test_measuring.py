@@ -71,8 +71,8 @@ def test_a_claim_that_fails_is_exit_code_3(run: Path, capsys: pytest.CaptureFixt
     assert audit(run, "--threshold", "0.01") == 3
     out = capsys.readouterr().out
     assert out.splitlines()[1].split()[:4] == ["no", "✓", "✗", "✓"]
-    assert "✗ a cell sees at most 1% of the image on average" in out
-    assert "✗ the region that wins covers at most 1% of the image on average" in out
+    assert "✗ a cell sees at most 1 % of the image on average" in out
+    assert "✗ the region that wins covers at most 1 % of the image on average" in out
     tamper(run)
     assert audit(run) == 3
     assert "1 of 6 fail: prototype 0 differs by 0.1" in capsys.readouterr().out

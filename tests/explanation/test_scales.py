@@ -132,7 +132,7 @@ def test_an_audit_fails_a_network_with_a_grid_that_sees_too_much_and_names_it() 
     model = model_with()
     fails = check_localization(model, None, threshold=0.25, pixels=2).findings[0]
     assert fails.verdict == "fails"
-    assert "6.2% (on windows of 8 px, 9 of 18 prototypes), 56.2% (on windows of 24 px, 9 of 18 prototypes)" in (
+    assert "6.25 % (on windows of 8 px, 9 of 18 prototypes), 56.2 % (on windows of 24 px, 9 of 18 prototypes)" in (
         fails.evidence
     )
     # A mean over both grids would be 31 %.

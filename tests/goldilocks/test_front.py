@@ -57,10 +57,10 @@ def test_the_advice_names_the_cut_and_what_its_neighbors_offer() -> None:
     best, output = recommendation(judged, want=0.25)
     assert best is not None and best.at == "layer20"
     assert (
-        "cut small-21 @ layer20: a cell sees 20.0% on average, and validation accuracy is 70.0% (20 images)" in output
+        "cut small-21 @ layer20: a cell sees 20 % on average, and validation accuracy is 70 % (20 images)" in output
     )
-    assert "small-21 @ layer40 gains 20.0 points with 40.0%" in output
-    assert "small-21 @ layer10 costs 20.0 points with 10.0%" in output
+    assert "small-21 @ layer40 gains 20.0 points with 40 %" in output
+    assert "small-21 @ layer10 costs 20.0 points with 10 %" in output
     assert output.count(".\n") == 0 and output.endswith(".")
     # Wilson's interval for 14 of 20, from its formula: (0.796 +- 0.211) / 1.192.
     assert judged[1].interval is not None
@@ -114,6 +114,6 @@ def test_who_wants_a_field_of_that_size_is_said() -> None:
     asked = Namespace(want=0.1, target_field=0.2, zone=[0.05, 0.6])
     assert wanted_by(asked) == "--want"
     assert wanted_by(Namespace(want=None, target_field=0.2, zone=[0.05, 0.6])) == "--target-field"
-    assert "middle (as a ratio) of the zone 5% to 60%" in wanted_by(
+    assert "middle (as a ratio) of the zone 5 % to 60 %" in wanted_by(
         Namespace(want=None, target_field=None, zone=[0.05, 0.6])
     )

@@ -373,7 +373,7 @@ def test_evaluate_says_what_training_found_and_records_the_opening(
     assert len((run / "openings.jsonl").read_text().splitlines()) == 2
     assert main(["evaluate", str(run), "--split", "val"]) == 0
     out = capsys.readouterr().out
-    assert f"{metrics['validation']['accuracy']:.1%} of 9 images" in out
+    assert f"{100 * metrics['validation']['accuracy']:.3g} % of 9 images" in out
     assert all(name in out for name in ("blue", "green", "red"))
     assert len((run / "openings.jsonl").read_text().splitlines()) == 2
 

@@ -91,7 +91,7 @@ def test_no_words_overlap_and_the_mean_field_is_a_dashed_line(
     FigureCanvasAgg(figure).draw()  # labels of axes find their places now
     assert_readable(figure)
     assert dashed(figure) == [pytest.approx(100 * mean_field)]
-    assert f"mean field {mean_field:.1%}" in said(figure)
+    assert f"mean field {100 * mean_field:.3g} %" in said(figure)
 
 
 def test_no_two_mappings_share_color_or_dashes() -> None:

@@ -84,7 +84,7 @@ def test_only_the_cells_of_a_grid_that_sees_everything_are_not_outlined() -> Non
     assert [len(explanation_figure(shown).findobj(PathPatch)) for shown in (neither, both)] == [8, 4]
     assert [explanation_page([shown]).count('class="edge') for shown in (neither, both)] == [4, 2]
     assert "grid 2 of 2 (100\xa0%)" in Tags(explanation_page([both])).text
-    assert "grid 1 of 2 27.0\xa0% (40.0\xa0%), grid 2 of 2 100\xa0% (100\xa0%)." in said(explanation_figure(both))
+    assert "grid 1 of 2 27\xa0% (40\xa0%), grid 2 of 2 100\xa0% (100\xa0%)." in said(explanation_figure(both))
 
 
 def test_a_score_that_is_more_than_its_cell_is_said_to_be() -> None:

@@ -34,7 +34,7 @@ def test_without_a_terminal_there_is_a_line_now_and_then(bars: Any, monkeypatch:
         for done in range(1, 101):
             now[0] += 1.0
             say(done, 100)
-    assert file.getvalue().splitlines() == ["reading: 30%", "reading: 60%", "reading: 90%"]
+    assert file.getvalue().splitlines() == ["reading: 30 %", "reading: 60 %", "reading: 90 %"]
 
 
 def test_short_work_without_a_terminal_is_silent() -> None:

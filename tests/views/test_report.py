@@ -44,7 +44,7 @@ def test_the_report_shows_what_the_run_found(run: Path) -> None:
     text = Tags((run / "report.html").read_text()).text
     metrics = json.loads((run / "metrics.json").read_text())
     accuracy = metrics["test"]["accuracy"]
-    assert (f"{100 * accuracy:.1f}\xa0%" if accuracy < 1 else "100\xa0%") in text
+    assert (f"{100 * accuracy:.3g}\xa0%" if accuracy < 1 else "100\xa0%") in text
     assert "The test split was opened once" in text
     assert "<b>green&amp;" in text
     for line in (run / "config.yaml").read_text().splitlines():

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixpnet.commands.device import TRUST_HELP
+from pixpnet.wording import percent
 
 if TYPE_CHECKING:
     from jsonargparse import ArgumentParser, Namespace
@@ -41,6 +42,6 @@ def run(args: Namespace) -> int:
     metrics = convert(args.run, args.to, args.out, args.test, args.trust_code)
     for split, evaluation in (("validation", metrics.validation), ("test", metrics.test)):
         if evaluation is not None:
-            sys.stdout.write(f"{split} accuracy  {evaluation.accuracy:6.1%} of {evaluation.images} images\n")
+            sys.stdout.write(f"{split} accuracy  {percent(evaluation.accuracy):>7s} of {evaluation.images} images\n")
     sys.stdout.write(f"the run: {args.out}\n")
     return 0

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pixpnet.views.console import plain_console
 from pixpnet.views.progress import progress_bar
+from pixpnet.wording import percent
 
 if TYPE_CHECKING:
     from jsonargparse import ArgumentParser
@@ -159,7 +160,7 @@ def _print_parts(console: Console, checked: DataCheck) -> None:
     if not checked.coverage:
         console.print("parts: none annotated")
         return
-    shares = ", ".join(f"{part.part} {part.fraction:.0%}" for part in checked.coverage)
+    shares = ", ".join(f"{part.part} {percent(part.fraction)}" for part in checked.coverage)
     console.print(f"parts visible in: {shares}", markup=False)
     if checked.points_outside:
         console.print(f"points marked visible but outside their image: {checked.points_outside}, taken as not visible")

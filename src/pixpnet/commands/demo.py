@@ -89,13 +89,14 @@ def _train(folder: Path, seed: int) -> None:
     from pixpnet.training import Run, resume, train
     from pixpnet.views.prototype_sheet import prototype_sheet
     from pixpnet.views.training_display import display
+    from pixpnet.wording import percent
 
     say = sys.stdout.write
     say("3. Training a network on them, from random weights (two minutes or so on two cores).\n")
     sys.stdout.flush()
     if Run(folder).finished:
         values = Run(folder).read_metrics()
-        say(f"{folder} is there already, from an earlier demo: test accuracy {values['test']['accuracy']:.1%}.\n")
+        say(f"{folder} is there already, from an earlier demo: test accuracy {percent(values['test']['accuracy'])}.\n")
         say(f"To train it again, remove {folder} or choose another --out.\n")
         return
     with display() as shown:
@@ -155,6 +156,7 @@ def _conclude(folder: Path, birds: list[Path], page: "ReportPage") -> None:
     from pixpnet.commands.calling import command
     from pixpnet.records import from_plain
     from pixpnet.training import Metrics, Run
+    from pixpnet.wording import percent
 
     metrics = from_plain(Metrics, Run(folder).read_metrics(), str(folder / "metrics.json"))
     say = sys.stdout.write
@@ -163,12 +165,12 @@ def _conclude(folder: Path, birds: list[Path], page: "ReportPage") -> None:
     if test is not None:
         low, high = test.interval.low, test.interval.high
         say(
-            f"   {test.accuracy:.1%} of {test.images} birds that it never saw are given to their species (95 % "
-            f"interval {low:.1%} to {high:.1%}; luck would give {1 / len(test.confusion):.1%}).\n"
+            f"   {percent(test.accuracy)} of {test.images} birds that it never saw are given to their species (95 % "
+            f"interval {percent(low)} to {percent(high)}; luck would give {percent(1 / len(test.confusion))}).\n"
         )
     say(
-        f"   Its {metrics.prototypes} prototypes are parts of training images; a cell sees {metrics.mean_field:.1%} of "
-        f"the image on average, {metrics.largest_field:.1%} at most.\n"
+        f"   Its {metrics.prototypes} prototypes are parts of training images; a cell sees "
+        f"{percent(metrics.mean_field)} of the image on average, {percent(metrics.largest_field)} at most.\n"
     )
     for tested in page.tested:
         say(

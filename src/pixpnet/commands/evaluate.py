@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pixpnet.commands.device import DEVICE_HELP, TRUST_HELP, choose_device
 from pixpnet.views.console import plain_console
 from pixpnet.views.progress import progress_bar
+from pixpnet.wording import percent
 
 if TYPE_CHECKING:
     from jsonargparse import ArgumentParser, Namespace
@@ -109,8 +110,8 @@ def _transferred(scores: TransferScores) -> str:
         f"beside its teacher, with cells matched at a distance of at most {scores.threshold:g}:",
         f"  matched cells of an image (AAP)           {scores.student_cells.mean:.1f}, the teacher "
         f"{scores.teacher_cells.mean:.1f}",
-        f"  share of them that both match (AJS)       {scores.overlap.mean:.1%}",
-        f"  prototypes that pick the same cells (PMS) {scores.matching:.1%}",
+        f"  share of them that both match (AJS)       {percent(scores.overlap.mean)}",
+        f"  prototypes that pick the same cells (PMS) {percent(scores.matching)}",
     ]
     return "\n".join(lines) + "\n"
 
@@ -119,8 +120,8 @@ def _report(evaluation: Evaluation, model: PixPNet, data: DataSet, split: str) -
     low, high = evaluation.interval.low, evaluation.interval.high
     width = max(map(len, model.class_names))
     lines = [
-        f"{data.name}, {split}: {evaluation.accuracy:.1%} of {evaluation.images} images "
-        f"(95 % interval {low:.1%} to {high:.1%}), cross-entropy {evaluation.loss:.3f}",
+        f"{data.name}, {split}: {percent(evaluation.accuracy)} of {evaluation.images} images "
+        f"(95 % interval {percent(low)} to {percent(high)}), cross-entropy {evaluation.loss:.3f}",
         *readings_lines(evaluation),
         "",
     ]
@@ -130,13 +131,13 @@ def _report(evaluation: Evaluation, model: PixPNet, data: DataSet, split: str) -
             continue
         wrong = [(count, other) for other, count in evaluation.confusion.given(label).items() if other != label]
         taken = ", ".join(f"{count} for {model.class_names[other]}" for count, other in sorted(wrong, reverse=True)[:3])
-        lines.append(f"{name:{width}s}  {accuracy:6.1%}" + (f"   taken: {taken}" if taken else ""))
+        lines.append(f"{name:{width}s}  {percent(accuracy):>7s}" + (f"   taken: {taken}" if taken else ""))
     return "\n".join(lines) + "\n"
 
 
 def readings_lines(evaluation: Evaluation) -> list[str]:
     """What other readings of the same scores would have had, a line each."""
     return [
-        f"  read as {name}: {reading.accuracy:.1%}, the same answer for {reading.agreement:.1%} of the images"
+        f"  read as {name}: {percent(reading.accuracy)}, the same answer for {percent(reading.agreement)} of the images"
         for name, reading in (evaluation.readings or {}).items()
     ]

@@ -13,6 +13,7 @@ from pixpnet.commands.device import DEVICE_HELP, choose_device
 from pixpnet.commands.goldilocks_text import fields_text, line_of, result_text
 from pixpnet.views.console import plain_console
 from pixpnet.views.progress import task_bars
+from pixpnet.wording import percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -249,8 +250,8 @@ def wanted_by(args: Namespace) -> str:
     if args.target_field is not None:
         return "--target-field"
     return (
-        f"nobody: it is the middle (as a ratio) of the zone {args.zone[0]:.0%} to {args.zone[1]:.0%}. Say the size of "
-        "the parts that you mean with --want"
+        f"nobody: it is the middle (as a ratio) of the zone {percent(args.zone[0])} to {percent(args.zone[1])}. Say "
+        "the size of the parts that you mean with --want"
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pixpnet.commands.calling import command
 from pixpnet.config import RunConfig, is_user_code
 from pixpnet.messages import first_line
-from pixpnet.wording import aligned
+from pixpnet.wording import aligned, percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,11 +32,11 @@ _MEANINGS = {
 
 def line_of(candidate: Candidate, finished: FinishedTrial) -> str:
     """A finished candidate in one line."""
-    line = f"{candidate.name}: mean field {candidate.mean_field:.1%}"
+    line = f"{candidate.name}: mean field {percent(candidate.mean_field)}"
     if finished.accuracy is None:
         return f"{line}, failed: {_short(finished.error or '')}"
-    probe = "" if finished.probe is None else f", probe {finished.probe:.1%}"
-    line += f", validation accuracy {finished.accuracy:.1%} ({finished.images} images)"
+    probe = "" if finished.probe is None else f", probe {percent(finished.probe)}"
+    line += f", validation accuracy {percent(finished.accuracy)} ({finished.images} images)"
     return f"{line}{probe}, {finished.seconds:.1f} s"
 
 
@@ -55,10 +55,10 @@ def result_text(result: SearchResult, folder: Path, wanted: str = "the search") 
     for cut in result.judged:
         if cut.accuracy is None or cut.interval is None:
             continue
-        interval = f"{cut.interval.low:.1%} to {cut.interval.high:.1%}"
+        interval = f"{percent(cut.interval.low)} to {percent(cut.interval.high)}"
         mark = "front" if cut.on_front else ""
-        probe = [f"{cut.probe:.1%}" if cut.probe is not None else ""] if probed else []
-        figures = (f"{cut.mean_field:.1%}", f"{cut.accuracy:.1%}", interval, *probe, f"{cut.seconds:.1f}")
+        probe = [percent(cut.probe) if cut.probe is not None else ""] if probed else []
+        figures = (percent(cut.mean_field), percent(cut.accuracy), interval, *probe, f"{cut.seconds:.1f}")
         rows.append((mark, cut.name, *figures))
     settings = result.settings
     lines = [
@@ -85,7 +85,7 @@ def result_text(result: SearchResult, folder: Path, wanted: str = "the search") 
             f"Kendall's tau of {agreement.method} with {agreement.other}: {tau} ({agreement.cuts} cuts{ties}{p_value})"
         )
     lines.append(result.advice)
-    lines.append(f"A field of {result.want:.1%} is wanted by {wanted}.")
+    lines.append(f"A field of {percent(result.want)} is wanted by {wanted}.")
     if result.recommended is not None:
         best = next(cut for cut in result.judged if cut.name == result.recommended)
         allowed = ["--trust-code"] if is_user_code(best.backbone) else []
@@ -153,8 +153,8 @@ def fields_text(surveyed: Survey, zone: tuple[float, float], target: float | Non
         (
             cut.name,
             " x ".join(map(str, cut.shape)),
-            f"{cut.mean_field:.2%}",
-            f"{cut.mean_field_neurons:.2%}",
+            percent(cut.mean_field),
+            percent(cut.mean_field_neurons),
             "yes" if zone[0] <= cut.mean_field <= zone[1] else "",
         )
         for cut in surveyed.candidates

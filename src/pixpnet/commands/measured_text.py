@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pixpnet.commands.estimate_text import estimate_words, percent_with_interval
 from pixpnet.commands.places_text import places_lines
-from pixpnet.wording import aligned
+from pixpnet.wording import aligned, percent
 
 if TYPE_CHECKING:
     from pixpnet.metrics.health import PrototypeHealth
@@ -33,7 +33,7 @@ def table_text(table: Table) -> str:
     lines = [
         f"{table.backbone} on {table.data}, {table.settings.split}: accuracy {100 * accuracy.share:.1f} "
         f"({100 * accuracy.low:.1f} to {100 * accuracy.high:.1f}) of {accuracy.images} images, "
-        f"mean field {100 * table.mean_field:.1f} %",
+        f"mean field {percent(table.mean_field)}",
         "",
         *aligned([_COLUMNS, *map(row_cells, table.rows)]),
         "",
@@ -56,7 +56,7 @@ def table_text(table: Table) -> str:
         draw = table.part_draw
         lines.append(
             f"S_con, S_sta: {draw_words(draw)}, in a window of {table.window} x {table.window} pixels. "
-            f"Consistent is a part in at least {100 * table.threshold:g} % of the images that show it; soft is the "
+            f"Consistent is a part in at least {percent(table.threshold)} of the images that show it; soft is the "
             f"mean without that threshold. Noise {table.noise:g}. Larger regions score higher: compare with random."
         )
         lines += few_images(table)
@@ -122,7 +122,7 @@ def row_cells(row: MappingRow) -> tuple[str, ...]:
 def health_lines(health: PrototypeHealth) -> list[str]:
     """What may be wrong with the prototypes, a line for each."""
     background, twins, deciding = health.background, health.duplicates, health.deciding
-    by = {"masks": f"show less than {100 * background.least:g} % object", "keypoints": "hold no part"}
+    by = {"masks": f"show less than {percent(background.least)} object", "keypoints": "hold no part"}
     cells = [
         (f"health of {health.count} prototypes", "%", ""),
         (
@@ -143,7 +143,7 @@ def health_lines(health: PrototypeHealth) -> list[str]:
         (
             "twin in its class, near vector",
             percent_with_interval(twins.within.near_vector),
-            f"within {100 * twins.tolerance:g} % of its length",
+            f"within {percent(twins.tolerance)} of its length",
         ),
         (
             "twin in another class, same pixels",

@@ -16,6 +16,7 @@ from pixpnet.commands.picture_files import picture_files
 from pixpnet.messages import on_one_line
 from pixpnet.views.console import plain_console
 from pixpnet.views.progress import progress_bar
+from pixpnet.wording import probability
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -120,7 +121,7 @@ def _writer(args: Namespace, names: tuple[str, ...]) -> Iterator[Write]:
 def _as_text(stream: TextIO, names: tuple[str, ...]) -> Iterator[Write]:
     def write(answer: Prediction) -> None:
         best = ", ".join(
-            f"{names[label]} {answer.probabilities[label]:.0%} ({answer.logits[label]:.2f})"
+            f"{names[label]} {probability(answer.probabilities[label])} ({answer.logits[label]:.2f})"
             for label in answer.ranking[:_SHOWN]
         )
         stream.write(f"{on_one_line(answer.path)}: {best}\n")

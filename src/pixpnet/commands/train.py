@@ -14,6 +14,7 @@ from pixpnet.config import RunConfig, config_from_plain
 from pixpnet.family import member_named
 from pixpnet.records import plain_fields
 from pixpnet.settings import KEPT_EPOCH
+from pixpnet.wording import percent
 
 if TYPE_CHECKING:
     from pixpnet.training import Metrics
@@ -77,7 +78,7 @@ def summary(metrics: Metrics, folder: Path) -> str:
     """The outcome in a few lines."""
     lines = [
         f"kept: epoch {metrics.chosen_epoch} of {metrics.epochs}, {KEPT_EPOCH}",
-        f"validation accuracy  {metrics.validation.accuracy:6.1%} ({metrics.validation.images} images)"
+        f"validation accuracy  {percent(metrics.validation.accuracy):>7s} ({metrics.validation.images} images)"
         f"{_before(metrics.validation_before)}",
     ]
     if metrics.test is None:
@@ -85,11 +86,12 @@ def summary(metrics: Metrics, folder: Path) -> str:
     else:
         low, high = metrics.test.interval.low, metrics.test.interval.high
         lines.append(
-            f"test accuracy        {metrics.test.accuracy:6.1%} ({metrics.test.images} images, 95 % interval "
-            f"{low:.1%} to {high:.1%}){_before(metrics.test_before)}"
+            f"test accuracy        {percent(metrics.test.accuracy):>7s} ({metrics.test.images} images, 95 % interval "
+            f"{percent(low)} to {percent(high)}){_before(metrics.test_before)}"
         )
     lines += [
-        f"a cell sees          {metrics.mean_field:6.1%} of the image on average, {metrics.largest_field:.1%} at most",
+        f"a cell sees          {percent(metrics.mean_field):>7s} of the image on average, "
+        f"{percent(metrics.largest_field)} at most",
         f"{metrics.prototypes} prototypes, each a patch of a training image: {folder / 'prototypes'}"
         if metrics.validation_before is not None
         else f"{metrics.prototypes} prototypes, which are learnt and no patches of training images",
@@ -100,4 +102,4 @@ def summary(metrics: Metrics, folder: Path) -> str:
 
 def _before(evaluation: Evaluation | None) -> str:
     """The accuracy before replacement, where there was one."""
-    return "" if evaluation is None else f", {evaluation.accuracy:.1%} before replacement"
+    return "" if evaluation is None else f", {percent(evaluation.accuracy)} before replacement"

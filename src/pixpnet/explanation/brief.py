@@ -7,7 +7,7 @@ from pixpnet.explanation.deciding_text import deciding_text
 from pixpnet.explanation.path_text import turn_text
 from pixpnet.explanation.record import ClassExplanation, Explanation, Term
 from pixpnet.explanation.text import WIDTH, location, share_of, shortened, wrapped
-from pixpnet.wording import percent
+from pixpnet.wording import percent, probability
 
 SHOWN = 3
 """Parts that are told; more would not be read."""
@@ -48,23 +48,12 @@ def _answer(explanation: Explanation) -> str:
     best = explanation.predicted
     kind = "softmax" if best.path is None else "by its tree"
     image = shortened(printable(explanation.image), WIDTH // 2)
-    sentence = f"{image}: {printable(best.class_name)}, {_probability(best.share)} ({kind}, not calibrated)"
+    sentence = f"{image}: {printable(best.class_name)}, {probability(best.share)} ({kind}, not calibrated)"
     others = explanation.classes[1:]
     if others:
         runner = others[0]
-        sentence += f"; {printable(runner.class_name)} gets {_probability(runner.share)}"
+        sentence += f"; {printable(runner.class_name)} gets {probability(runner.share)}"
     return f"{sentence}."
-
-
-def _probability(share: float) -> str:
-    """A softmax near its ends has more digits than meaning.
-
-    >>> _probability(0.99999), _probability(0.714), _probability(0.00001)
-    ('over 99.9 %', '71.4 %', 'under 0.1 %')
-    """
-    if 0.001 <= share <= 0.999:
-        return f"{100 * share:.1f} %"
-    return "over 99.9 %" if share > 0.5 else "under 0.1 %"
 
 
 def _meaning(explanation: Explanation) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from pixpnet.colors import REGIONS
 from pixpnet.data import ImageError
 from pixpnet.data.decode import read_image
 from pixpnet.explanation.path_text import leaf_text, not_found_text, other_answers_text, turn_text
@@ -27,12 +28,10 @@ from pixpnet.explanation.text import (
     share_of,
     sight_text,
 )
-from pixpnet.wording import percent
+from pixpnet.wording import percent, probability
 
 _SHOWN_WIDTH = 320
 _CROP_SIDE = 96
-# Okabe and Ito's palette, which people tell apart however they see colours; the rest repeat.
-_COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442", "#000000")
 
 
 def html_of(explanation: Explanation) -> str:
@@ -42,7 +41,7 @@ def html_of(explanation: Explanation) -> str:
         '<div style="font-family:sans-serif;max-width:60em">',
         f"<p><b>{escape(explanation.image)}: {escape(best.class_name)}</b> "
         f"({'' if best.path else f'logit {best.logit:.2f}; '}{'probability by its tree' if best.path else 'softmax'} "
-        f"{percent(best.share)}, not calibrated)</p>",
+        f"{probability(best.share)}, not calibrated)</p>",
     ]
     for explained in explanation.classes:
         parts += _class(explanation, explained)
@@ -63,7 +62,7 @@ def _class(explanation: Explanation, explained: ClassExplanation) -> Iterator[st
     rest = escape(rest_text(explained))
     yield f"<details{' open' if explained is explanation.predicted else ''}>"
     path = explained.path
-    made_of = f"logit {explained.logit:.2f}, the sum of these{rest}" if path is None else percent(explained.share)
+    made_of = f"logit {explained.logit:.2f}, the sum of these{rest}" if path is None else probability(explained.share)
     yield f"<summary>{escape(explained.class_name)}: {made_of}</summary>"
     yield '<div style="display:flex;flex-wrap:wrap;gap:1em;align-items:flex-start">'
     yield _picture(explanation, explained)
@@ -130,4 +129,4 @@ def _png(image: Image.Image) -> str:
 
 
 def _color(number: int) -> str:
-    return _COLORS[number % len(_COLORS)]
+    return REGIONS[number % len(REGIONS)]

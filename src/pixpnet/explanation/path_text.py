@@ -2,7 +2,7 @@
 
 from pixpnet.class_names import printable
 from pixpnet.explanation.record import ClassExplanation, Explanation, TreePath
-from pixpnet.wording import percent
+from pixpnet.wording import percent, probability
 
 _HALF = 0.5
 NOT_FOUND = (
@@ -42,7 +42,7 @@ def leaf_text(explained: ClassExplanation, path: TreePath) -> str:
         return f"{leaf}. It is the only leaf that counts."
     return (
         f"{leaf}. The path to it has {percent(path.weight)} of the answer; {percent(path.not_shown)} belong to other "
-        f"leaves, which are not shown. All leaves together give {name} {percent(explained.share)}."
+        f"leaves, which are not shown. All leaves together give {name} {probability(explained.share)}."
     )
 
 
@@ -65,7 +65,7 @@ def parting_text(predicted: ClassExplanation, other: ClassExplanation) -> str:
     if predicted.path is None or other.path is None:
         raise ValueError("paths part where there are paths, and this explanation has sums")
     mine, theirs = printable(predicted.class_name), printable(other.class_name)
-    start = f"Why not {theirs}? It gets {percent(other.share)}, {mine} {percent(predicted.share)}."
+    start = f"Why not {theirs}? It gets {probability(other.share)}, {mine} {probability(predicted.share)}."
     if predicted.path.leaf == other.path.leaf:
         leaf = "The leaf that gives it most is the same" if other.path.soft else "The only leaf that counts is the same"
         return f"{start} {leaf}: it gives it {percent(other.path.leaf_probability)}."

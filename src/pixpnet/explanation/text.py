@@ -9,7 +9,7 @@ from pixpnet.explanation.contrast import Contrast
 from pixpnet.explanation.deciding_text import deciding_text
 from pixpnet.explanation.path_text import leaf_text, not_found_text, other_answers_text, parting_text, turn_text
 from pixpnet.explanation.record import ClassExplanation, Explanation, Proof, Sight, Term
-from pixpnet.wording import aligned, percent
+from pixpnet.wording import aligned, percent, probability
 
 WIDTH = 100
 _PADDING = "padding only"
@@ -166,7 +166,7 @@ def contrast_text(explanation: Explanation, other: ClassExplanation) -> str:
 def _headline(explanation: Explanation) -> str:
     best = explanation.predicted
     measure = f"logit {best.logit:.2f}; softmax" if best.path is None else "probability by its tree"
-    fact = f": {printable(best.class_name)}  ({measure} {percent(best.share)}, not calibrated)"
+    fact = f": {printable(best.class_name)}  ({measure} {probability(best.share)}, not calibrated)"
     return shortened(printable(explanation.image), WIDTH - len(fact)) + fact
 
 
@@ -184,7 +184,7 @@ def _class_lines(explanation: Explanation, explained: ClassExplanation) -> Itera
     scores = "weighted scores" if explanation.weighted else "scores"
     name = printable(explained.class_name)
     if explained.path is not None:
-        yield f"{name}: {percent(explained.share)}, by this path of {len(explained.terms)} nodes"
+        yield f"{name}: {probability(explained.share)}, by this path of {len(explained.terms)} nodes"
         yield from _table(_rows(explanation, explained))
         yield from wrapped(leaf_text(explained, explained.path))
         return

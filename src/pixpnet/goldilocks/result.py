@@ -18,6 +18,7 @@ from pixpnet.records import ADDED_LATER, from_plain, to_plain
 from pixpnet.training.evaluation import Interval, wilson
 from pixpnet.whole_file import written_whole
 from pixpnet.windows import Windows
+from pixpnet.wording import percent
 
 FRONT_JSON, FRONT_CSV, FRONT_FIGURE, TRAIN_CONFIG = "front.json", "front.csv", "front.png", "train.yaml"
 FIELDS_JSON, FIELDS_CSV = "fields.json", "fields.csv"
@@ -139,20 +140,20 @@ def recommendation(judged: Sequence[EvaluatedCut], want: float) -> tuple[Evaluat
         return None, "No cut was judged, so there is nothing to recommend."
     best, accuracy = done[index], done[index].accuracy or 0.0
     text = (
-        f"For parts of about {want:.1%} of the image, cut {best.name}: a cell sees {best.mean_field:.1%} on average, "
-        f"and validation accuracy is {accuracy:.1%} ({best.images} images)"
+        f"For parts of about {percent(want)} of the image, cut {best.name}: a cell sees {percent(best.mean_field)} on "
+        f"average, and validation accuracy is {percent(accuracy)} ({best.images} images)"
     )
     if best.probe is not None:
-        text += f" after replacement (a linear probe on the same features: {best.probe:.1%})"
+        text += f" after replacement (a linear probe on the same features: {percent(best.probe)})"
     front = [cut for cut in judged if cut.on_front]
     smaller = [cut for cut in front if cut.mean_field < best.mean_field]
     larger = [cut for cut in front if cut.mean_field > best.mean_field]
     if larger:
         gain = 100 * ((larger[0].accuracy or 0.0) - accuracy)
-        text += f"; {larger[0].name} gains {gain:.1f} points with {larger[0].mean_field:.1%}"
+        text += f"; {larger[0].name} gains {gain:.1f} points with {percent(larger[0].mean_field)}"
     if smaller:
         cost = 100 * (accuracy - (smaller[-1].accuracy or 0.0))
-        text += f"; {smaller[-1].name} costs {cost:.1f} points with {smaller[-1].mean_field:.1%}"
+        text += f"; {smaller[-1].name} costs {cost:.1f} points with {percent(smaller[-1].mean_field)}"
     return best, text + "."
 
 

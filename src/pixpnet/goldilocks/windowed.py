@@ -25,6 +25,7 @@ from pixpnet.goldilocks.errors import SearchError
 from pixpnet.model import Backbone, CutError
 from pixpnet.model.cells import tokens_of
 from pixpnet.windows import Windows
+from pixpnet.wording import percent
 
 IMAGE = "image"
 _FINEST = 4  # pixels for each cell of the map that windows are cut from
@@ -109,11 +110,11 @@ def windows_in_words(cut: Candidate, target: float | None = None) -> str:
     """What was chosen for a cut on windows, for people."""
     assert cut.windows is not None
     _, rows, cols = cut.shape
-    wanted = "" if target is None else f" (target {target:.1%})"
+    wanted = "" if target is None else f" (target {percent(target)})"
     return (
         f"{cut.backbone} at {cut.at} on windows of {cut.windows.size} px, every {cut.windows.stride} px at most, cut "
-        f"from {cut.windows.start or 'the image'}: {rows} x {cols} cells see {cut.mean_field:.1%}{wanted}, all weights "
-        "as pretrained"
+        f"from {cut.windows.start or 'the image'}: {rows} x {cols} cells see {percent(cut.mean_field)}{wanted}, all "
+        "weights as pretrained"
     )
 
 

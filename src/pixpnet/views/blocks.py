@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pixpnet.box import hull
+from pixpnet.colors import REGIONS
 from pixpnet.explanation import ClassExplanation, Explanation, Term
 from pixpnet.explanation.brief import SHOWN, parts_words
 from pixpnet.explanation.deciding_text import deciding_text
 from pixpnet.explanation.path_text import leaf_text, not_found_text, other_answers_text
 from pixpnet.explanation.text import also_text, share_of
 from pixpnet.model import Origin, PixPNet
-from pixpnet.views.colors import REGIONS
 from pixpnet.views.pictures import image_pixels, prototype_pixels
 from pixpnet.views.prototypes import cell_words, origin_pixels, origins_of
 from pixpnet.views.stock import Mark, Shot, Stock
@@ -24,6 +24,7 @@ from pixpnet.views.words import (
     listing,
     number,
     percent,
+    probability,
     proof_words,
     prototype_words,
     same_region,
@@ -200,7 +201,7 @@ def _class_block(explanation: Explanation, explained: ClassExplanation, stock: S
     return ClassBlock(
         class_name=explained.class_name,
         logit=number(explained.logit),
-        share=percent(explained.share),
+        share=probability(explained.share),
         path="" if explained.path is None else leaf_text(explained, explained.path),
         image=stock.whole(picture, alt, marks),
         terms=tuple(

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
+from pixpnet.colors import BLUE, GREEN_TEXT, MUTED, ORANGE, VERMILION_TEXT
 from pixpnet.explanation.record import Explanation, Term, Trial
 from pixpnet.mapping.scene import Heatmaps
-from pixpnet.views.colors import BLUE, GREEN_TEXT, MUTED, ORANGE, VERMILION_TEXT
 from pixpnet.views.pictures import image_pixels
 from pixpnet.views.slide import SMALLEST, WIDTH, Slide
 from pixpnet.views.words import SEES_EVERYTHING, deviation, number

@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
+from pixpnet.colors import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, VERMILION, YELLOW
 from pixpnet.data import (
     Augmentation,
     DataSet,
@@ -32,7 +33,6 @@ from pixpnet.data import (
 )
 from pixpnet.data.preprocessing import to_uint8
 from pixpnet.data.resample import pixels_of, resized
-from pixpnet.views.colors import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, VERMILION, YELLOW
 
 COLORS = (ORANGE, SKY, GREEN, YELLOW, VERMILION, PURPLE, BLUE)  # brightest first
 SHAPES = ("o", "s", "^", "D")

@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from pixpnet.colors import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, SKY
 from pixpnet.metrics.bootstrap import Estimate
 from pixpnet.metrics.suite import MappingRow, Table
-from pixpnet.views.colors import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, SKY
 from pixpnet.views.slide import HEIGHT, WIDTH, Slide, label_axes
+from pixpnet.wording import percent
 
 _MARGIN = 0.45
 _LEFT, _TOP, _PLOT_WIDTH, _PLOT_HEIGHT = 1.15, 1.45, 7.7, 4.95  # inches
@@ -75,7 +76,7 @@ def _plot(figure: Figure, table: Table) -> None:
     axes.text(
         100 * table.mean_field + (-1.2 if right else 1.2),
         0.985,  # above the curves, most of which end at 1
-        f"mean field {table.mean_field:.1%}",
+        f"mean field {percent(table.mean_field)}",
         transform=axes.get_xaxis_transform(),
         ha="right" if right else "left",
         va="top",

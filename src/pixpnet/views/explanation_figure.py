@@ -10,12 +10,12 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from pixpnet.box import hull
+from pixpnet.colors import INK, MUTED, REGIONS
 from pixpnet.explanation.brief import SHOWN
 from pixpnet.explanation.deciding_text import deciding_text
 from pixpnet.explanation.path_text import not_found_text, other_answers_text
 from pixpnet.explanation.record import ClassExplanation, Explanation, Term
 from pixpnet.mapping.scene import Heatmaps
-from pixpnet.views.colors import INK, MUTED, REGIONS
 from pixpnet.views.path_rows import ALONE, BESIDE, path_rows
 from pixpnet.views.pictures import image_pixels
 from pixpnet.views.slide import HEIGHT, SMALLEST, WIDTH, Heat, Placement, Slide

@@ -7,14 +7,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator
 
+from pixpnet.colors import BLUE, GREEN, INK, MUTED, ORANGE, SERIES
 from pixpnet.metrics.family_table import FamilyRow
-from pixpnet.views.colors import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, SKY, VERMILION
 from pixpnet.views.slide import HEIGHT, WIDTH, Slide, label_axes
 
 _MARGIN = 0.45
 _LEFT, _TOP, _PLOT_WIDTH, _PLOT_HEIGHT = 1.15, 1.5, 7.6, 5.1  # inches
 _LIST, _LINE = 9.2, 0.29
-_COLORS = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, INK, MUTED)
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
 _TICKS = (0.5, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100)
 # Middles of the circles and what lies in each region, in inches on a slide.
@@ -62,7 +61,7 @@ def accuracy_figure(rows: Sequence[FamilyRow]) -> Figure:
     axes.set_xscale("log")
     axes.set(xlim=(left, right), ylim=(min(accuracies) - margin, min(101.0, max(accuracies) + margin)))
     for number, ((row, accuracy), field, percentage) in enumerate(zip(shown, fields, accuracies, strict=True)):
-        color, marker = _COLORS[number % len(_COLORS)], _MARKERS[number % len(_MARKERS)]
+        color, marker = SERIES[number % len(SERIES)], _MARKERS[number % len(_MARKERS)]
         axes.errorbar(
             field,
             percentage,

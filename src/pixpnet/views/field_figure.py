@@ -7,9 +7,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from pixpnet.colors import BLUE, GRID, INK, MUTED, ORANGE, VERMILION
 from pixpnet.data.birds import BirdOptions, draw_bird
 from pixpnet.fields import Field, Fields
-from pixpnet.views.colors import BLUE, GRID, INK, MUTED, ORANGE, VERMILION
 from pixpnet.wording import percent, times
 
 # The size of a part: where a person who names no layer most likely wants to look.
@@ -72,7 +72,7 @@ def _draw_cells(axes: Axes, field: Field) -> None:
         tint = np.zeros((height, width, 4))
         tint[members] = (*matplotlib.colors.to_rgb(color), 0.28)
         axes.imshow(tint, extent=(0, width, height, 0), interpolation="nearest")
-        label = f"{name} cell: {100 * region.fraction:.1f} % of the image"
+        label = f"{name} cell: {percent(region.fraction)} of the image"
         hull = [region.hull] if region.hull is not None else []
         for position, (y0, x0, y1, x1) in enumerate(region.boxes if len(region.boxes) <= 60 else hull):
             xs, ys = [x0, x1, x1, x0, x0], [y0, y0, y1, y1, y0]

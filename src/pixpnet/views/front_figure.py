@@ -12,16 +12,16 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullFormatter, NullLocator
 
+from pixpnet.colors import INK, MUTED, SERIES
 from pixpnet.goldilocks import EvaluatedCut, SearchResult
-from pixpnet.views.colors import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, SKY, VERMILION
 from pixpnet.views.labels import Rect, Spot, nearest_edge, place_labels
 from pixpnet.views.slide import HEIGHT, POINT, WIDTH, Slide, label_axes
+from pixpnet.wording import percent
 
 _MARGIN = 0.45
 _LEFT, _TOP, _PLOT_WIDTH, _PLOT_HEIGHT = 1.15, 1.5, 8.15, 5.1  # inches
 _LIST, _LIST_WIDTH, _LIST_BOTTOM = 9.65, 3.25, 5.0
 _LABEL = 10.5  # points
-_COLORS = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, INK, MUTED)
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
 _TICKS = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 7, 10, 15, 20, 30, 40, 50, 70, 100)
 _ZONE = "#f2f6fa"
@@ -78,7 +78,7 @@ def _styles(cuts: Sequence[EvaluatedCut]) -> dict[str, tuple[str, str]]:
     styles = {}
     for name in backbones:
         relatives = [other for other in backbones if family(other) == family(name)]
-        color = _COLORS[families.index(family(name)) % len(_COLORS)]
+        color = SERIES[families.index(family(name)) % len(SERIES)]
         styles[name] = (color, _MARKERS[relatives.index(name) % len(_MARKERS)])
     return styles
 
@@ -175,10 +175,10 @@ def _mark_zone(slide: Slide, axes: Axes, result: SearchResult) -> None:
     """What the shade and the dotted line are."""
     low, high = result.zone
     left = _across(axes, max(100 * low, axes.get_xlim()[0]))
-    slide.words(left, _TOP - 0.22, f"zone: {100 * low:g} to {100 * high:g} %", 3, 9.5, MUTED)
+    slide.words(left, _TOP - 0.22, f"zone: {percent(low)} to {percent(high)}", 3, 9.5, MUTED)
     want = _across(axes, 100 * result.want)
     if _LEFT < want < _LEFT + _PLOT_WIDTH:
-        slide.words(want + 0.06, _TOP + _PLOT_HEIGHT - 0.24, f"wanted: {100 * result.want:.3g} %", 2, 9.5, MUTED)
+        slide.words(want + 0.06, _TOP + _PLOT_HEIGHT - 0.24, f"wanted: {percent(result.want)}", 2, 9.5, MUTED)
 
 
 def _along(front: Sequence[Spot]) -> list[Spot]:

@@ -4,8 +4,8 @@ from math import ceil
 
 from matplotlib.figure import Figure
 
+from pixpnet.colors import BLUE, MUTED
 from pixpnet.model import PixPNet
-from pixpnet.views.colors import BLUE, MUTED
 from pixpnet.views.prototypes import grid_names, origin_pixels, origins_of
 from pixpnet.views.slide import HEIGHT, SMALLEST, WIDTH, Slide
 from pixpnet.views.words import SEES_EVERYTHING, deviation

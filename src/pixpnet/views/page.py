@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from pixpnet.colors import ON_REGIONS, REGIONS
 from pixpnet.explanation import Explanation
 from pixpnet.explanation.explaining import score_note
 from pixpnet.explanation.text import score_text
 from pixpnet.model import PixPNet
 from pixpnet.settings import KEPT_EPOCH
 from pixpnet.views.blocks import explanation_block, prototype_blocks
-from pixpnet.views.colors import ON_REGIONS, REGIONS
 from pixpnet.views.report import Report, evaluated, grid_blocks, surroundings, taken_for, tested, worst
 from pixpnet.views.stock import Stock
 from pixpnet.views.tree_blocks import tree_block

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from pixpnet.colors import GRID, INK, MUTED, REGIONS
 from pixpnet.explanation.path_text import leaf_text, short_turn_text, unlikely
 from pixpnet.explanation.record import ClassExplanation, Explanation, Term, TreePath
-from pixpnet.views.colors import GRID, INK, MUTED, REGIONS
 from pixpnet.views.pictures import cut_out, image_pixels, prototype_pixels
 from pixpnet.views.slide import SMALLEST, Heat, Slide
 from pixpnet.views.term_rows import Room, or_gray, proof_line

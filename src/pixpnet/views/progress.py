@@ -100,4 +100,4 @@ def task_bars(console: "Console") -> "Iterator[Callable[[str, int, int], None]]"
 
 
 def _line(task: str, done: int, of: int) -> str:
-    return f"{task}: {done / of:.0%}" if of else f"{task}: {done}"
+    return f"{task}: {round(100 * done / of)} %" if of else f"{task}: {done}"

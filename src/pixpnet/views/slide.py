@@ -18,7 +18,7 @@ from matplotlib.text import Text
 
 from pixpnet.box import Box
 from pixpnet.class_names import printable
-from pixpnet.views.colors import GRID, INK, ON_REGIONS, REGIONS
+from pixpnet.colors import GRID, INK, ON_REGIONS, REGIONS
 from pixpnet.views.outline import rings
 
 WIDTH, HEIGHT = 13.33, 7.5

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import UInt8
 
+from pixpnet.colors import GREEN_TEXT, GRID, INK, MUTED, REGIONS, VERMILION_TEXT
 from pixpnet.explanation.brief import SHOWN, parts_words
 from pixpnet.explanation.record import ClassExplanation, Explanation, Proof, Term
 from pixpnet.explanation.text import also_text, share_of
-from pixpnet.views.colors import GREEN_TEXT, GRID, INK, MUTED, REGIONS, VERMILION_TEXT
 from pixpnet.views.pictures import GRAY, cut_out, image_pixels, prototype_pixels
 from pixpnet.views.slide import SMALLEST, Heat, Slide
 from pixpnet.views.words import (

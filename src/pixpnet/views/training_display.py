@@ -14,6 +14,7 @@ from pixpnet.training import LogLine, Watcher
 from pixpnet.training.workload import RunProgress, Workload
 from pixpnet.views.console import plain_console, visible_output
 from pixpnet.views.progress import NowAndThen, clock
+from pixpnet.wording import percent
 
 # Epochs with and without replacement differ, so the time left is reckoned over minutes, not seconds.
 _SPEED_OVER = 600.0
@@ -98,7 +99,7 @@ class _Bars:
     def stepped(self, epoch: int, loss: float, accuracy: float) -> None:
         """See `Watcher`."""
         self.progress.stepped()
-        self._moved(f"epoch {epoch + 1} of {self.epochs}", f"loss {loss:.3f}  accuracy {accuracy:.1%}")
+        self._moved(f"epoch {epoch + 1} of {self.epochs}", f"loss {loss:.3f}  accuracy {percent(accuracy)}")
 
     def busy(self, task: str, done: int, total: int) -> None:
         """See `Watcher`."""
@@ -125,7 +126,7 @@ class _Bars:
             since, before = self.began
             gone = time.monotonic() - since
             left = "" if share <= before else f", about {clock(gone * (1 - share) / (share - before))} left"
-            self._say(f"{share:4.0%} of the run, {clock(gone)} so far{left}: {task}, {note}")
+            self._say(f"{round(100 * share):3d} % of the run, {clock(gone)} so far{left}: {task}, {note}")
 
     def epoch_ended(self, line: LogLine) -> None:
         """See `Watcher`."""
@@ -135,13 +136,13 @@ class _Bars:
             f"epoch {line.epoch:3d}/{self.epochs}",
             f"{line.stage:7s}",
             f"loss {line.loss:7.3f}",
-            f"train {line.train_accuracy:6.1%}",
+            f"train {percent(line.train_accuracy):>7s}",
         ]
         if line.val_accuracy is not None:
-            words.append(f"validation {line.val_accuracy:6.1%}")
+            words.append(f"validation {percent(line.val_accuracy):>7s}")
         self._patches = self._patches or line.replaced_distance is not None
         if line.replaced_distance is not None and line.val_accuracy_after is not None:
-            words.append(f"after replacement {line.val_accuracy_after:6.1%}")
+            words.append(f"after replacement {percent(line.val_accuracy_after):>7s}")
         elif line.val_accuracy_after is not None and self._patches:
             words.append("prototypes are patches")
         if line.best:

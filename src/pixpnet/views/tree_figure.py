@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
+from pixpnet.colors import BLUE, GRID, INK, MUTED, VERMILION
 from pixpnet.explanation.path_text import leaf_text
 from pixpnet.explanation.record import Explanation
 from pixpnet.model import PixPNet
 from pixpnet.parts import BinaryTree
-from pixpnet.views.colors import BLUE, GRID, INK, MUTED, VERMILION
 from pixpnet.views.pictures import cut_out
 from pixpnet.views.prototypes import origin_pixels
 from pixpnet.views.slide import DOTS, HEIGHT, SMALLEST, Slide

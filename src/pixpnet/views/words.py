@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pixpnet import wording
 from pixpnet.explanation.path_text import turn_text
 from pixpnet.explanation.record import ClassExplanation, Explanation, Proof, Sight, Term
 from pixpnet.explanation.text import choice_text, score_text
@@ -63,13 +64,21 @@ def deviation(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    r"""A share for people; 100 % and 0 % only where it is all or nothing.
+    r"""`pixpnet.wording.percent` that stays on one line.
 
-    >>> percent(1.0), percent(0.9999), percent(0.274), percent(0.0)
-    ('100\xa0%', '99.9\xa0%', '27.4\xa0%', '0\xa0%')
+    >>> percent(0.274)
+    '27.4\xa0%'
     """
-    words = f"{share:.0%}" if share in (0, 1) else f"{min(max(100 * share, 0.1), 99.9):.1f}%"
-    return words.replace("%", "\N{NO-BREAK SPACE}%")
+    return _unbroken(wording.percent(share))
+
+
+def probability(share: float) -> str:
+    """`pixpnet.wording.probability` that stays on one line."""
+    return _unbroken(wording.probability(share))
+
+
+def _unbroken(words: str) -> str:
+    return words.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def proof_words(proof: Proof) -> str:
@@ -121,7 +130,7 @@ def share_words(explanation: Explanation) -> str:
     """How sure the model says it is, with what that number is."""
     best = explanation.predicted
     kind = "softmax" if best.path is None else "probability by its tree"
-    return f"{kind} {percent(best.share)}, not calibrated"
+    return f"{kind} {probability(best.share)}, not calibrated"
 
 
 def adds_words(explained: ClassExplanation, index: int) -> str:

@@ -29,6 +29,7 @@ from pixpnet.fields.verify import random_pixels
 from pixpnet.metrics.answers import answer_places
 from pixpnet.metrics.auditing.verdict import Desideratum, Finding, finding_of
 from pixpnet.model import PixPNet
+from pixpnet.wording import percent
 
 THRESHOLD = 0.25
 PIXELS = 8
@@ -93,15 +94,15 @@ def check_localization(
     shares = [field.fraction_that_sees_everything for field in model.fields]
     everything = sum(count * share for count, share in zip(counts, shares, strict=True)) / sum(counts)
     evidence = "; ".join(
-        f"{share:.0%} of {field.shape[-2]} x {field.shape[-1]} cells see everything"
+        f"{percent(share)} of {field.shape[-2]} x {field.shape[-1]} cells see everything"
         for share, field in zip(shares, model.fields, strict=True)
     )
     region, images = _winning_region(model, data, seed, progress_of_images)
     findings = (
         finding_of(
-            f"a cell sees at most {threshold:.0%} of the image on average",
+            f"a cell sees at most {percent(threshold)} of the image on average",
             widest <= threshold,
-            f"mean field {_means(model)}, largest {largest:.1%}; {evidence}{_beside(model)}",
+            f"mean field {_means(model)}, largest {percent(largest)}; {evidence}{_beside(model)}",
         ),
         _about_winners(region, images, threshold),
         finding_of(
@@ -129,19 +130,19 @@ def _winning_region(
 
 
 def _about_winners(region: float | None, images: int, threshold: float) -> Finding:
-    claim = f"the region that wins covers at most {threshold:.0%} of the image on average"
+    claim = f"the region that wins covers at most {percent(threshold)} of the image on average"
     if region is None:
         return Finding(claim, "not checked", "there are no images at hand to see which cells win")
     return finding_of(
         claim,
         region <= threshold,
-        f"mean winning region {region:.1%}: the prototypes of the predicted class in {images} validation images",
+        f"mean winning region {percent(region)}: the prototypes of the predicted class in {images} validation images",
     )
 
 
 def _means(model: PixPNet) -> str:
     """The mean field of each grid; of several, by name and with the share of the prototypes that look at it."""
-    shares = [f"{field.mean_fraction_union:.1%}" for field in model.fields]
+    shares = [percent(field.mean_fraction_union) for field in model.fields]
     if len(shares) == 1:
         return shares[0]
     return ", ".join(

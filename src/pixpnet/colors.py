@@ -1,4 +1,4 @@
-"""Colours that people with any colour vision can tell apart (Okabe and Ito), for all figures."""
+"""Colours that people with any colour vision can tell apart (Okabe and Ito), for figures, pages and notebooks."""
 
 INK = "#22252b"
 MUTED = "#6b7280"
@@ -16,5 +16,7 @@ VERMILION_TEXT = "#a84300"
 
 # For regions that are told apart by colour and number; never yellow, which is lost on light pictures.
 REGIONS = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY)
+# For rows, curves and families in one plot.
+SERIES = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, INK, MUTED)
 # The number of a region is printed on its colour, in what reads well there (contrast above 4.5).
 ON_REGIONS = ("#ffffff", "#000000", "#000000", "#000000", "#000000", "#000000")

@@ -311,5 +311,5 @@ def test_a_cache_that_cannot_be_written_is_said_and_does_no_harm(
 
 def test_progress_counts_up_to_all_files(jays_and_wrens: Path) -> None:
     told: list[tuple[int, int]] = []
-    open_data(f"folder:{jays_and_wrens}", progress=lambda done, total: told.append((done, total)))
+    open_data(f"folder:{jays_and_wrens}", progress=lambda _, done, total: told.append((done, total)))
     assert told == [(done, 20) for done in range(21)]

@@ -193,7 +193,7 @@ def test_terms_that_claim_the_same_pixels_share_images_and_progress_ends_at_its_
     model.register_forward_pre_hook(lambda module, inputs: images.append(len(inputs[0])))
     explanation = explain(model, as_sample(PICTURE))
     images.clear()
-    prove(model, as_sample(PICTURE), explanation, draws=2, progress=lambda done, total: calls.append((done, total)))
+    prove(model, as_sample(PICTURE), explanation, draws=2, progress=lambda _, done, total: calls.append((done, total)))
     # Four terms, three cells (yellow and white are found in the same one): outside and inside of three squares, and the
     # upsampled boxes, which on 2 x 2 cells are one for each of them at most; two draws of each.
     done, total = calls[-1]

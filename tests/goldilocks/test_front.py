@@ -56,9 +56,7 @@ def test_the_advice_names_the_cut_and_what_its_neighbors_offer() -> None:
     assert [cut.on_front for cut in judged] == [True, True, False, True, False]
     best, output = recommendation(judged, want=0.25)
     assert best is not None and best.at == "layer20"
-    assert (
-        "cut small-21 @ layer20: a cell sees 20 % on average, and validation accuracy is 70 % (20 images)" in output
-    )
+    assert "cut small-21 @ layer20: a cell sees 20 % on average, and validation accuracy is 70 % (20 images)" in output
     assert "small-21 @ layer40 gains 20.0 points with 40 %" in output
     assert "small-21 @ layer10 costs 20.0 points with 10 %" in output
     assert output.count(".\n") == 0 and output.endswith(".")

@@ -248,7 +248,7 @@ def test_a_whole_checkup_goes_to_plain_values_and_back_and_tells_how_far_it_is(t
     told: list[tuple[int, int]] = []
     again = picture(((RED, YELLOW), (BLACK, BLACK)), [(2, 2), (6, 2)], 0, "again")
     data = data_of([WARM, COLD], [again])
-    result = prototype_health(model, data, progress=lambda done, total: told.append((done, total)))
+    result = prototype_health(model, data, progress=lambda _, done, total: told.append((done, total)))
     assert told == [(1, 3), (2, 3), (3, 3)]
     assert result.count == 4
     assert result.replacement is None

@@ -206,7 +206,9 @@ def test_scores_go_to_plain_values_and_back() -> None:
 
 def test_progress_counts_samples() -> None:
     told: list[tuple[int, int]] = []
-    consistency_and_stability(finder(), [FIRST, SECOND], PARTS, progress=lambda done, total: told.append((done, total)))
+    consistency_and_stability(
+        finder(), [FIRST, SECOND], PARTS, progress=lambda _, done, total: told.append((done, total))
+    )
     assert told == [(1, 2), (2, 2)]
 
 

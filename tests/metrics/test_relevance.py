@@ -137,7 +137,7 @@ def test_an_operation_without_a_rule_takes_whole_passes_and_says_so() -> None:
 def test_progress_rises_to_the_end(method: str) -> None:
     heard: list[tuple[int, int]] = []
     relevance_ordering(
-        small(), samples(2), by_value, method=method, progress=lambda done, total: heard.append((done, total))
+        small(), samples(2), by_value, method=method, progress=lambda _, done, total: heard.append((done, total))
     )
     assert len({total for _, total in heard}) == 1
     done = [done for done, _ in heard]

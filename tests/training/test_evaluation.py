@@ -64,7 +64,7 @@ def test_judging_is_done_in_eval_mode_without_gradients_and_modes_come_back() ->
     model = Known().train()
     model.dropout.eval()
     told: list[tuple[int, int]] = []
-    evaluate(model, 3, numbered(2), progress=lambda done, total: told.append((done, total)))
+    evaluate(model, 3, numbered(2), progress=lambda _, done, total: told.append((done, total)))
     assert set(model.modes) == {False}
     assert (model.training, model.dropout.training) == (True, False)
     assert told == [(1, 3), (2, 3), (3, 3)]

@@ -87,7 +87,7 @@ def test_networks_with_one_size_of_windows_and_with_several_share_what_is_kept(d
     together = features_in(tmp_path, data, on_windows(both))
     seen: list[int] = []
     # Of four views the second size is missing, of five both.
-    assert together.compute(views, progress=lambda done, of: seen.append(done)) == 9
+    assert together.compute(views, progress=lambda _, done, total: seen.append(done)) == 9
     assert seen[-1] == len(views)
     assert features_in(tmp_path, data, on_windows(large)).compute(views) == 0
     assert features_in(tmp_path, data, on_windows(both)).compute(views) == 0

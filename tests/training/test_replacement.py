@@ -358,7 +358,7 @@ def test_progress_counts_batches() -> None:
         batches,
         entries_of(LABELS, IDS),
         Replacement(),
-        progress=lambda done, total: told.append((done, total)),
+        progress=lambda _, done, total: told.append((done, total)),
     )
     assert told == [(1, 3), (2, 3), (3, 3)]
 

@@ -124,7 +124,7 @@ def test_beside_a_wrong_answer_stands_the_right_one_and_not_the_runner_up() -> N
     logits = dict(zip(model.class_names, explain(model, sample).logits, strict=True))
     first, second, last = sorted(logits, key=lambda name: -logits[name])
     for truth, beside in ((last, last), (first, second), (None, second)):
-        (example,) = explained(model, [(sample, truth)], seed=0, told=lambda task, done, of: None)
+        (example,) = explained(model, [(sample, truth)], seed=0, progress=lambda task, done, total: None)
         assert [class_explanation.class_name for class_explanation in example.explanation.classes] == [first, beside]
 
 
@@ -150,7 +150,7 @@ def test_a_report_is_a_library_call_that_prints_and_opens_nothing(
 ) -> None:
     before = openings(run)
     asked: list[str] = []
-    page = px.report(run, examples=1, watching=lambda task, done, of: asked.append(task))
+    page = px.report(run, examples=1, progress=lambda task, done, total: asked.append(task))
     assert capsys.readouterr() == ("", "")
     assert openings(run) == before
     assert not (run / "report.html").exists()

@@ -30,11 +30,11 @@ def epoch(number: int, accuracy: float, best: bool) -> LogLine:
 
 
 def test_a_kept_epoch_is_not_called_the_best_and_the_rule_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
-    with display() as shown:
-        shown.watcher.begins(9, 0, 4)
-        shown.watcher.epoch_ended(epoch(6, 0.975, best=True))
-        shown.watcher.epoch_ended(epoch(7, 0.8, best=False))
-        shown.watcher.epoch_ended(epoch(9, 0.95, best=True))
+    with display() as watcher:
+        watcher.begins(9, 0, 4)
+        watcher.epoch_ended(epoch(6, 0.975, best=True))
+        watcher.epoch_ended(epoch(7, 0.8, best=False))
+        watcher.epoch_ended(epoch(9, 0.95, best=True))
     output = capsys.readouterr().err
     first, *epochs = output.splitlines()
     assert first == f"kept: {RULE}"
@@ -54,8 +54,7 @@ def test_the_whole_run_is_shown_and_not_its_steps_alone(
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     # Two epochs of 10 steps, with 20 batches of validation and replacement each, and 50 batches at the end.
-    with display() as shown:
-        watcher = shown.watcher
+    with display() as watcher:
         watcher.planned(Workload((50.0, 50.0), 50.0))
         watcher.begins(2, 0, 10)
         for number in (1, 2):

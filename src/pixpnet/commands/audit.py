@@ -11,7 +11,7 @@ from pixpnet.commands.device import DEVICE_HELP, MOVED_HELP, TRUST_HELP, choose_
 from pixpnet.commands.family_text import MARKS, UNKNOWN
 from pixpnet.commands.measured_text import draw_words
 from pixpnet.views.console import plain_console
-from pixpnet.views.progress import progress_bar, task_bars
+from pixpnet.views.progress import progress_bars
 
 if TYPE_CHECKING:
     from jsonargparse import ArgumentParser, Namespace
@@ -79,7 +79,7 @@ def run(args: Namespace) -> int:
     model = run_folder.model(args.trust_code).to(choose_device(args.device))
     console = plain_console()
     data = _open(run_folder, args.data, console)
-    with task_bars(console) as watching:
+    with progress_bars(console) as progress:
         result = audit(
             args.run,
             model,
@@ -87,7 +87,7 @@ def run(args: Namespace) -> int:
             threshold=args.threshold,
             tolerance=args.tolerance,
             pixels=args.pixels,
-            watching=watching,
+            progress=progress,
         )
     *parts, where = _measured(run_folder)
     row = table_row(result, model, run_folder, (parts[0], parts[1]))
@@ -160,7 +160,7 @@ def _open(run: Run, moved_to: str | None, console: Console) -> DataSet | None:
     from pixpnet.training import RunError
 
     try:
-        with progress_bar(console, "looking at the images") as progress:
+        with progress_bars(console) as progress:
             return run.data(progress, moved_to)
     except (DataError, RunError, OSError) as error:
         sys.stderr.write(f"warning: {run.config.data} is not at hand, so not all can be checked: {error}\n")

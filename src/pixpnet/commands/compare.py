@@ -11,7 +11,7 @@ from pixpnet.commands.device import DEVICE_HELP, MOVED_HELP, TRUST_HELP, choose_
 from pixpnet.commands.family_text import csv_table, latex_table, text_table
 from pixpnet.commands.output import check_output
 from pixpnet.views.console import plain_console
-from pixpnet.views.progress import task_bars
+from pixpnet.views.progress import progress_bars
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,9 +87,9 @@ def _audited(runs: Sequence[Path], args: Namespace) -> tuple[FamilyRow, ...]:
 
     if not runs:
         return ()
-    with task_bars(plain_console()) as told:
+    with progress_bars(plain_console()) as progress:
         return family_table(
-            runs, args.data, trust_code=args.trust_code, device=str(choose_device(args.device)), told=told
+            runs, args.data, trust_code=args.trust_code, device=str(choose_device(args.device)), progress=progress
         )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixpnet.views.console import plain_console
-from pixpnet.views.progress import progress_bar
+from pixpnet.views.progress import progress_bars
 from pixpnet.wording import percent
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def check(path: str, seed: int = 0, everything: bool = False) -> int:
 
     console = _console()
     try:
-        with progress_bar(console, "reading images") as progress:
+        with progress_bars(console) as progress:
             checked = examine(guess_spec(path), DataOptions(seed=seed), progress)
     except DataError as error:
         code = _fail(error)
@@ -95,7 +95,7 @@ def show(path: str, out: str = "grid.png", images: int = 8, views: int = 3, seed
         return _fail(ValueError(f"--images {images} --views {views}: a sheet has at most {_MOST_PANELS} pictures"))
     try:
         options = DataOptions(on_bad="skip", on_leak="report")
-        with progress_bar(console, "reading images") as progress, warnings.catch_warnings(action="ignore"):
+        with progress_bars(console) as progress, warnings.catch_warnings(action="ignore"):
             data = open_spec(guess_spec(path), options, progress)
         sheet = contact_sheet(data, one_per_class(data, images), data.augmentation, views, seed)
         sheet.savefig(out, dpi=110)

@@ -99,11 +99,11 @@ def _train(folder: Path, seed: int) -> None:
         say(f"{folder} is there already, from an earlier demo: test accuracy {percent(values['test']['accuracy'])}.\n")
         say(f"To train it again, remove {folder} or choose another --out.\n")
         return
-    with display() as shown:
+    with display() as watcher:
         if (folder / "config.yaml").exists():
-            metrics = resume(folder, shown.watcher, shown.opening)
+            metrics = resume(folder, watcher)
         else:
-            metrics = train(demo_config(seed), folder, shown.watcher, shown.opening)
+            metrics = train(demo_config(seed), folder, watcher)
     assert metrics is not None
     say("\n" + summary(metrics, folder))
     model = PixPNet.load(folder)
@@ -120,13 +120,13 @@ def _report(folder: Path, page: Path, seed: int) -> "ReportPage":
     from pixpnet.commands.device import choose_device
     from pixpnet.commands.report import how_to_open
     from pixpnet.views.console import plain_console
-    from pixpnet.views.progress import task_bars
+    from pixpnet.views.progress import progress_bars
     from pixpnet.views.reporting import report
 
     sys.stdout.write("\n4. Why it answers as it does: explaining a few birds, and putting every claim to the test.\n")
     sys.stdout.flush()
-    with task_bars(plain_console()) as watching:
-        made = report(folder, examples=EXAMPLES, seed=seed, device=choose_device("auto"), watching=watching)
+    with progress_bars(plain_console()) as progress:
+        made = report(folder, examples=EXAMPLES, seed=seed, device=choose_device("auto"), progress=progress)
     size = made.write(page)
     sys.stdout.write(f"Everything on one page, in one file: {page} ({size / 1e6:.1f} MB)\n{how_to_open(page)}\n")
     return made

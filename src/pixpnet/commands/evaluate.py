@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pixpnet.commands.device import DEVICE_HELP, TRUST_HELP, choose_device
 from pixpnet.views.console import plain_console
-from pixpnet.views.progress import progress_bar
+from pixpnet.views.progress import progress_bars
 from pixpnet.wording import percent
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def run(args: Namespace) -> int:
     model = run_folder.model(args.trust_code)
     device = choose_device(args.device)
     console = plain_console()
-    with progress_bar(console, "looking at the images") as progress:
+    with progress_bars(console) as progress:
         data = open_data_of(run_folder, progress, args.data)
     refuse_other_classes(model.class_names, data)
     if args.split != "val" and (args.data is None or same_place(args.data, config.data)):
@@ -82,14 +82,14 @@ def run(args: Namespace) -> int:
     if args.split == "all":
         entries = (*data.train, *data.val, *entries)
     batches = plain_loader(data, entries, model.preprocessing, Loading(args.batch_size, args.num_workers))
-    with progress_bar(console, args.split) as progress:
+    with progress_bars(console) as progress:
         evaluation = evaluate(model.to(device), model.num_classes, batches, device, progress, decision=model.head)
     scores = None
     if args.teacher is not None:
         from pixpnet.metrics import transfer_scores
 
         teacher = Run(args.teacher).model(args.trust_code).to(device)
-        with progress_bar(console, "matches of the teacher") as progress:
+        with progress_bars(console) as progress:
             scores = transfer_scores(model, teacher, batches, args.teacher_threshold, device, progress)
     if args.json:
         record = {"run": str(args.run), "data": data.name, "split": args.split, **to_plain(evaluation)}

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from pixpnet.commands.device import DEVICE_HELP, TRUST_HELP, choose_device
 from pixpnet.commands.output import check_output
 from pixpnet.messages import on_one_line
+from pixpnet.progress import Progress, part_of
 from pixpnet.views.console import plain_console
-from pixpnet.views.progress import progress_bar
+from pixpnet.views.progress import progress_bars
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from jsonargparse import ArgumentParser, Namespace
 
@@ -30,6 +31,7 @@ EXAMPLES = """examples:
   pixpnet explain runs/birds photos/*.jpg --prove --out photos.html
   pixpnet explain runs/birds jay.jpg --json > jay.json      read it with Explanation.from_json"""
 
+_TASK = "explaining"
 _FIGURES = (".png", ".svg", ".pdf")
 _ENDINGS = (*_FIGURES, ".html", ".json")
 # What the figure says of its heat maps: each kind shows something else.
@@ -99,20 +101,17 @@ def run(args: Namespace) -> int:
     model = PixPNet.load(args.run, trust_code=args.trust_code).to(choose_device(args.device))
     results: list[_Explained] = []
     failed = False
-    with progress_bar(plain_console(), "explaining") as progress:
+    with progress_bars(plain_console()) as progress:
         for number, path in enumerate(args.images):
-
-            def report(done: int, of: int, number: int = number) -> None:
-                progress(number * of + done, len(args.images) * of)
-
+            part = part_of(progress, _TASK, number, len(args.images))
             try:
-                explained = _explained(model, path, args, report)
+                explained = _explained(model, path, args, part)
             except (ImageError, OSError) as error:
                 failed = True
                 sys.stderr.write(f"error: {on_one_line(path)}: {error}\n")
                 continue
             results.append(explained)
-            report(1, 1)
+            progress(_TASK, number + 1, len(args.images))
             if not args.json:
                 text = explained.explanation.details() if args.all else str(explained.explanation)
                 sys.stdout.write(f"{text}\n\n")
@@ -138,14 +137,14 @@ def _check(args: Namespace) -> None:
         check_output(args.out, _ENDINGS)
 
 
-def _explained(model: PixPNet, path: Path, args: Namespace, report: Callable[[int, int], None]) -> _Explained:
+def _explained(model: PixPNet, path: Path, args: Namespace, progress: Progress | None) -> _Explained:
     from pixpnet.explanation import explain, prove
     from pixpnet.explanation.explaining import as_the_network_sees
 
     sample = as_the_network_sees(model, path)
     explanation = explain(model, sample, classes=args.why_not or (), top=args.top)
     if args.prove:
-        explanation = prove(model, sample, explanation, progress=report)
+        explanation = prove(model, sample, explanation, progress=progress)
     return _Explained(sample, explanation)
 
 

@@ -123,10 +123,10 @@ def describe(layer: str, field: "Field") -> str:
 
 def _verify(model: Any, shape: tuple[int, ...], fields: "Fields", count: int, quiet: bool) -> "Verification":
     from pixpnet.fields.verify import verify_fields
-    from pixpnet.views.progress import progress_bar
+    from pixpnet.views.progress import progress_bars
 
-    with progress_bar(plain_console(quiet=quiet), "NaN probe") as report:
-        return verify_fields(model, shape, count, fields=fields, progress=lambda done: report(done, count))
+    with progress_bars(plain_console(quiet=quiet)) as progress:
+        return verify_fields(model, shape, count, fields=fields, progress=progress)
 
 
 def _as_json(args: "Namespace", fields: "Fields", verification: "Verification | None") -> dict[str, Any]:

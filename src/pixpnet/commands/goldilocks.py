@@ -12,7 +12,7 @@ from pixpnet.commands.calling import command
 from pixpnet.commands.device import DEVICE_HELP, choose_device
 from pixpnet.commands.goldilocks_text import fields_text, line_of, result_text
 from pixpnet.views.console import plain_console
-from pixpnet.views.progress import task_bars
+from pixpnet.views.progress import progress_bars
 from pixpnet.wording import percent
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def _search(args: Namespace) -> int:
 
     options = options_of(args)
     try:
-        with task_bars(plain_console()) as bars:
+        with progress_bars(plain_console()) as bars:
             result = find_cuts(options, args.out, _Shown(bars))
     except KeyboardInterrupt:
         sys.stderr.write(f"\nstopped; what was found is kept in {args.out}. The same command goes on from there:\n")
@@ -269,7 +269,7 @@ def _print_fields(args: Namespace) -> int:
         windows=tuple(args.windows),
         window_from=args.window_from,
     )
-    with task_bars(plain_console()) as bars:
+    with progress_bars(plain_console()) as bars:
         surveyed = look_for_cuts(options, args.size or _size_of(args), _Shown(bars))
     if args.out is not None:
         write_survey(surveyed, args.out)

@@ -11,7 +11,7 @@ from pixpnet.commands.calling import command
 from pixpnet.commands.device import DEVICE_HELP, MOVED_HELP, TRUST_HELP, choose_device
 from pixpnet.commands.measured_text import few_images, table_text
 from pixpnet.views.console import plain_console
-from pixpnet.views.progress import task_bars
+from pixpnet.views.progress import progress_bars
 
 if TYPE_CHECKING:
     from jsonargparse import ArgumentParser, Namespace
@@ -87,7 +87,7 @@ def run(args: Namespace) -> int:
     )
     device = choose_device(args.device)
     try:
-        with task_bars(plain_console()) as watching:
+        with progress_bars(plain_console()) as progress:
             measured = measure(
                 args.run,
                 settings,
@@ -95,7 +95,7 @@ def run(args: Namespace) -> int:
                 device=device,
                 trust_code=args.trust_code,
                 moved_to=args.data,
-                watching=watching,
+                progress=progress,
             )
     except KeyboardInterrupt:
         folder = args.run / "measure" if args.out is None else args.out

@@ -15,7 +15,7 @@ from pixpnet.commands.output import check_output
 from pixpnet.commands.picture_files import picture_files
 from pixpnet.messages import on_one_line
 from pixpnet.views.console import plain_console
-from pixpnet.views.progress import progress_bar
+from pixpnet.views.progress import progress_bars
 from pixpnet.wording import probability
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def run(args: Namespace) -> int:
     model = PixPNet.load(args.run, trust_code=args.trust_code).to(device)
     _warn_of_training(args.run)
     failed = answered = 0
-    with _writer(args, model.class_names) as write, progress_bar(plain_console(), "reading pictures") as progress:
+    with _writer(args, model.class_names) as write, progress_bars(plain_console()) as progress:
         for done, answer in enumerate(predict_files(model, paths, args.batch_size), start=1):
             if isinstance(answer, Unreadable):
                 failed += 1
@@ -78,7 +78,7 @@ def run(args: Namespace) -> int:
             else:
                 answered += 1
                 write(answer)
-            progress(done, len(paths))
+            progress("reading pictures", done, len(paths))
     if args.out is not None:
         sys.stdout.write(f"{answered} answers -> {args.out}\n")
     elif answered and not (args.csv or args.json):
@@ -121,7 +121,7 @@ def _writer(args: Namespace, names: tuple[str, ...]) -> Iterator[Write]:
 def _as_text(stream: TextIO, names: tuple[str, ...]) -> Iterator[Write]:
     def write(answer: Prediction) -> None:
         best = ", ".join(
-            f"{names[label]} {probability(answer.probabilities[label])} ({answer.logits[label]:.2f})"
+            f"{names[label]} {probability(float(answer.probabilities[label]))} ({answer.logits[label]:.2f})"
             for label in answer.ranking[:_SHOWN]
         )
         stream.write(f"{on_one_line(answer.path)}: {best}\n")

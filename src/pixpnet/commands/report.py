@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pixpnet.commands.device import DEVICE_HELP, MOVED_HELP, TRUST_HELP, choose_device
 from pixpnet.commands.output import check_output
 from pixpnet.views.console import plain_console
-from pixpnet.views.progress import task_bars
+from pixpnet.views.progress import progress_bars
 
 if TYPE_CHECKING:
     from jsonargparse import ArgumentParser, Namespace
@@ -53,7 +53,7 @@ def run(args: Namespace) -> int:
     check_output(out, (".html", ".htm"))
     from pixpnet.views.reporting import report
 
-    with task_bars(plain_console()) as watching:
+    with progress_bars(plain_console()) as progress:
         page = report(
             args.run,
             images=args.images,
@@ -63,7 +63,7 @@ def run(args: Namespace) -> int:
             device=choose_device(args.device),
             trust_code=args.trust_code,
             moved_to=args.data,
-            watching=watching,
+            progress=progress,
         )
     if page.missing is not None:
         sys.stderr.write(f"warning: {page.missing}\n")

@@ -47,11 +47,11 @@ def run(args: Namespace) -> int:
 
     folder: Path = args.out or args.resume
     try:
-        with display() as shown:
+        with display() as watcher:
             if args.resume is not None:
-                metrics = resume(folder, shown.watcher, shown.opening, args.trust_code)
+                metrics = resume(folder, watcher, args.trust_code)
             else:
-                metrics = train(config_of(args), folder, shown.watcher, shown.opening, args.trust_code)
+                metrics = train(config_of(args), folder, watcher, args.trust_code)
     except KeyboardInterrupt:
         # What the last whole epoch left is safe; nothing that was begun is needed.
         state = "the model kept so far is in it" if (folder / "model.safetensors").exists() else "no model yet"

@@ -13,9 +13,10 @@ from pixpnet.data.errors import Leak, Problem
 from pixpnet.data.leaks import find_leaks
 from pixpnet.data.registry import DataSpec, catalog_of
 from pixpnet.data.sample import inside
-from pixpnet.data.scan import Progress, scan
+from pixpnet.data.scan import scan
 from pixpnet.data.scan_store import FileFacts
 from pixpnet.data.statistics import Statistics, statistics_of
+from pixpnet.progress import Progress
 
 _DRAWN_LOOKED_AT = 240
 # The kept epoch is chosen by validation accuracy, and of so few images one is ten points of it.

@@ -14,10 +14,11 @@ from pixpnet.data.leaks import find_leaks
 from pixpnet.data.listed import Changes, ImageList, assign_splits
 from pixpnet.data.locked import LockedSplit
 from pixpnet.data.preprocessing import Preprocessing
-from pixpnet.data.scan import Progress, scan
+from pixpnet.data.scan import scan
 from pixpnet.data.scan_store import FileFacts
 from pixpnet.data.splits import SplitRule, take
 from pixpnet.data.statistics import statistics_of
+from pixpnet.progress import Progress
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,9 @@ from pixpnet.data.listed import ImageList
 from pixpnet.data.pictures import Picture, as_sample
 from pixpnet.data.preprocessing import Preprocessing
 from pixpnet.data.sample import Sample
-from pixpnet.data.scan import Progress, looked_at, pixels_digest
+from pixpnet.data.scan import looked_at, pixels_digest
 from pixpnet.data.scan_store import FileFacts
+from pixpnet.progress import Progress
 
 Items: TypeAlias = Dataset[object] | Sequence[tuple[object, object]]
 """A map-style dataset of (image, label), or a list of such pairs."""
@@ -155,7 +156,7 @@ def open_datasets(
                 if index in twice:
                     reader(entries[-1])
             if progress is not None:
-                progress(len(facts), total)
+                progress("looking at the images", len(facts), total)
     return open_looked_at(_catalog(splits, reader, entries), facts, options or DataOptions(), listed)
 
 

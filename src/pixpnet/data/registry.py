@@ -20,7 +20,7 @@ from pixpnet.data.errors import ClassNameError, DataError, Problem
 from pixpnet.data.folder import folder_catalog
 from pixpnet.data.imagenette import imagenette_catalog
 from pixpnet.data.listed import ImageList
-from pixpnet.data.scan import Progress
+from pixpnet.progress import Progress
 
 
 @dataclass(frozen=True)

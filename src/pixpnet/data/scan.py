@@ -22,11 +22,11 @@ from pixpnet.data.reader import FileReader
 from pixpnet.data.resample import pixels_of
 from pixpnet.data.sample import Sample
 from pixpnet.data.scan_store import FileFacts, ScanStore, Stamp, three
-
-Progress = Callable[[int, int], None]
+from pixpnet.progress import Progress
 
 # Resized to the paper's 510 pixels, anything longer would fill the memory.
 _LONGEST = 40
+_TASK = "looking at the images"
 _EXACT_IN_FLOAT = 2**24  # OpenCV counts in float32
 
 
@@ -44,7 +44,7 @@ def scan(catalog: Catalog, progress: Progress | None = None) -> dict[str, FileFa
     if path is None:
         return _looked_at(catalog, {}, {}, None, progress)
     store, total = ScanStore(path), len(catalog.entries)
-    with store.exclusively(None if progress is None else lambda done: progress(min(done, total), total)):
+    with store.exclusively(None if progress is None else lambda done: progress(_TASK, min(done, total), total)):
         known = store.load()
         stamps = {entry.id: _stamp(entry) for entry in catalog.entries}
         fresh = [entry for entry in catalog.entries if _known(entry, stamps, known) is None]
@@ -79,7 +79,7 @@ def _looked_at(
     fresh = [entry for entry in catalog.entries if entry.id not in facts]
     done = len(facts)
     if progress is not None:
-        progress(done, len(catalog.entries))
+        progress(_TASK, done, len(catalog.entries))
     # Decoding, hashing and counting all leave the interpreter lock, so threads are enough.
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         looks = pool.map(lambda entry: _look(entry, _of_whole_files(catalog.reader)), fresh)
@@ -90,7 +90,7 @@ def _looked_at(
                 add(entry.id, stamp, result)
             done += 1
             if progress is not None:
-                progress(done, len(catalog.entries))
+                progress(_TASK, done, len(catalog.entries))
     return facts
 
 

@@ -25,7 +25,6 @@ from torch import Tensor
 from pixpnet.box import Box
 from pixpnet.data import ImageError, Sample, read_sample, to_uint8
 from pixpnet.data.pictures import Picture
-from pixpnet.data.scan import Progress
 from pixpnet.explanation.deciding import deciding
 from pixpnet.explanation.explaining import as_the_network_sees
 from pixpnet.explanation.record import Deciding, Explanation, Proof, Term, Trial
@@ -36,6 +35,7 @@ from pixpnet.model.modes import refuse_training_mode
 from pixpnet.model.network import Output
 from pixpnet.parts import Matches, NoBounds
 from pixpnet.parts.precision import full_precision
+from pixpnet.progress import Progress
 
 Region = tuple[Box, ...]
 _GIVEN: Final = "pictures that were given"
@@ -200,7 +200,7 @@ class _Tests:
                     max(best.score, movement.score),
                 )
             if progress is not None:
-                progress(start + len(part), len(work))
+                progress("proving", start + len(part), len(work))
         return moved
 
     def _movements(

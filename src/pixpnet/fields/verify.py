@@ -1,6 +1,6 @@
 """Comparing the computed fields with the NaN probe, neuron by neuron."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -12,6 +12,7 @@ from pixpnet.fields.errors import FieldMismatch
 from pixpnet.fields.fields import Fields, receptive_fields
 from pixpnet.fields.names import parse_layer
 from pixpnet.fields.probe import Disagreement, Pixel, Sighting, Verification, probe
+from pixpnet.progress import Progress
 
 
 def verify_fields(
@@ -22,7 +23,7 @@ def verify_fields(
     fields: Fields | None = None,
     seed: int = 0,
     batch: int = 1,
-    progress: Callable[[int], None] = lambda done: None,
+    progress: Progress | None = None,
 ) -> Verification:
     """Checks the fields of every layer of a model against the NaN probe.
 
@@ -33,7 +34,7 @@ def verify_fields(
         fields: the fields to check; computed when not given.
         seed: of the random pixels and the random image.
         batch: how many pixels the probe tries at once (see ``probe``).
-        progress: called with the number of pixels done so far.
+        progress: told how many pixels are done, of how many.
 
     >>> conv = nn.Conv2d(1, 2, 3, padding=1)
     >>> print(verify_fields(conv, (1, 5, 5), pixels=3))
@@ -51,7 +52,8 @@ def verify_fields(
         layers = len(compared)
         neurons += sum(comparison.size for comparison in compared)
         wrong += [comparison.disagreement for comparison in compared if comparison.disagreement is not None]
-        progress(done)
+        if progress is not None:
+            progress("NaN probe", done, len(pixels))
     return Verification(len(pixels), layers, neurons, tuple(wrong))
 
 

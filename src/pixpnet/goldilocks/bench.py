@@ -45,7 +45,7 @@ class Bench:
         device: where networks are.
         num_workers: processes that load images.
         folder: where a method may leave what it makes.
-        progress: told which share of the present work is done, 0-1.
+        share_done: told which share of the present work is done, 0-1.
     """
 
     settings: SearchSettings
@@ -54,7 +54,7 @@ class Bench:
     device: torch.device
     num_workers: int
     folder: Path
-    progress: Callable[[float], None]
+    share_done: Callable[[float], None]
 
     @property
     def preprocessing(self) -> Preprocessing:

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
-from pixpnet.data.scan import Progress
 from pixpnet.fields import Field, Fields, UnknownLayer, receptive_fields
 from pixpnet.fields.fields import traced_by_name
 from pixpnet.goldilocks.designing import Design, propose
 from pixpnet.goldilocks.errors import SearchError
 from pixpnet.model import apply_edits
+from pixpnet.progress import Progress
 from pixpnet.records import ADDED_LATER
 from pixpnet.windows import Windows
 from pixpnet.zoo import PAPER_LAYERS, InputSizeError
@@ -143,7 +143,7 @@ def survey(
             else:
                 candidates.append(cut)
         if progress is not None:
-            progress(done, len(names))
+            progress("fields", done, len(names))
     for pattern, reason in unused.items():
         raise UnknownLayer(f"--layers {pattern} fits no layer of {', '.join(names)}: {reason}")
     return Survey(size, tuple(candidates), tuple(left_out))
@@ -173,7 +173,7 @@ def with_designs(surveyed: Survey, target: float, progress: Progress | None = No
             designs += proposed
             cuts += _designed(proposed, name, surveyed.size)
         if progress is not None:
-            progress(done, len(names))
+            progress("modified cuts", done, len(names))
     return replace(surveyed, candidates=(*surveyed.candidates, *cuts), designs=tuple(designs))
 
 

@@ -29,7 +29,7 @@ def finetune(candidates: Sequence[Candidate], bench: Bench) -> Iterator[Outcome]
         model = pooled_linear(bench, candidate)
         optim = learning(bench, candidate)
         loader = bench.training_batches(optim.batch_size, optim.views)
-        fit_pooled(model, loader, optim, bench.settings.seed, bench.device, progress=bench.progress)
+        fit_pooled(model, loader, optim, bench.settings.seed, bench.device, share_done=bench.share_done)
         evaluation = evaluate(model, bench.classes, bench.validation_batches(optim.batch_size), bench.device)
         yield Outcome(candidate, evaluation.accuracy, evaluation.images)
 
@@ -56,7 +56,7 @@ def fit_pooled(
     seed: int,
     device: torch.device | str = "cpu",
     half: bool = False,
-    progress: Callable[[float], None] | None = None,
+    share_done: Callable[[float], None] | None = None,
 ) -> None:
     """Trains a classifier in place, with Adam and the schedule of its rates.
 
@@ -67,7 +67,7 @@ def fit_pooled(
         seed: of dropout and the like.
         device: where the model is.
         half: whether the backbone computes in bfloat16.
-        progress: told which share is done, 0-1.
+        share_done: told which share is done, 0-1.
 
     Raises:
         TrainingDiverged: if the loss is no number any more.
@@ -99,7 +99,7 @@ def fit_pooled(
                 loss.backward()
                 optimizer.step()
                 total += loss.detach()
-                if progress is not None:
-                    progress((epoch + (step + 1) / len(loader)) / optim.epochs)
+                if share_done is not None:
+                    share_done((epoch + (step + 1) / len(loader)) / optim.epochs)
             if not total.isfinite():
                 raise TrainingDiverged(f"the loss is no number any more in epoch {epoch + 1}: are the weights damaged?")

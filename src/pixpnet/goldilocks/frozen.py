@@ -47,7 +47,7 @@ def _probed(candidate: Candidate, bench: Bench) -> Outcome:
     features.backbone.to(bench.device)
     train, val = material.kept_views, [ViewOf(entry) for entry in bench.data.val]
     features.compute(
-        [*train, *val], bench.device, lambda done, total: _tell(bench, 0.0, _PASS_SHARE, done / max(1, total))
+        [*train, *val], bench.device, lambda _, done, total: _tell(bench, 0.0, _PASS_SHARE, done / max(1, total))
     )
     seen = _averaged(features, train)
     outcome = judged(candidate, seen, _averaged(features, val), held_out_of(bench, seen.ids).cpu(), 0, bench.classes)
@@ -67,4 +67,4 @@ def _averaged(features: Features, views: Sequence[ViewOf]) -> Seen:
 
 def _tell(bench: Bench, begin: float, end: float, share: float) -> None:
     """A share of a part of a cut's work, as a share of all of it."""
-    bench.progress(begin + (end - begin) * share)
+    bench.share_done(begin + (end - begin) * share)

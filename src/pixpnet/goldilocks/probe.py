@@ -55,7 +55,7 @@ def probe(candidates: Sequence[Candidate], bench: Bench) -> Iterator[Outcome]:
     held_out = held_out_of(bench, train.ids)
     for index, candidate in enumerate(inner):
         yield judged(candidate, train, val, held_out, index, bench.classes)
-        bench.progress(_PASS_SHARE + (1 - _PASS_SHARE) * (index + 1) / len(inner))
+        bench.share_done(_PASS_SHARE + (1 - _PASS_SHARE) * (index + 1) / len(inner))
 
 
 def _pass(tapped: TappedBackbone, loader: DataLoader[Sample], bench: Bench, before: int, of: int) -> Seen:
@@ -68,7 +68,7 @@ def _pass(tapped: TappedBackbone, loader: DataLoader[Sample], bench: Bench, befo
         parts.append(tapped(batch.images))
         labels.append(batch.labels)
         ids += batch.ids
-        bench.progress(_PASS_SHARE * done / of)
+        bench.share_done(_PASS_SHARE * done / of)
     return Seen(tuple(torch.cat(layer) for layer in zip(*parts, strict=True)), torch.cat(labels), tuple(ids))
 
 

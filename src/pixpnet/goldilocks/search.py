@@ -3,7 +3,7 @@
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -191,7 +191,7 @@ class _Worker:
                 self._watcher.judged(outcome.candidate, finished, done + number, total)
 
     def _bench(self, claimed: int, done: int, total: int) -> Bench:
-        def progress(share: float) -> None:
+        def share_done(share: float) -> None:
             self._watcher.busy("search", int(_PARTS * (done + share * claimed)), _PARTS * total)
 
         return Bench(
@@ -201,7 +201,7 @@ class _Worker:
             device=torch.device(self._options.device),
             num_workers=self._options.num_workers,
             folder=self._out,
-            progress=progress,
+            share_done=share_done,
         )
 
     def result(self) -> SearchResult:
@@ -246,7 +246,7 @@ def _outcomes(claimed: Sequence[Candidate], bench: Bench) -> Iterator[Outcome]:
 def _prepare(options: SearchOptions, watcher: SearchWatcher) -> _Prepared:
     data = open_run_data(
         data_config(options.data, options.seed, options.birds),
-        lambda done, total: watcher.busy("looking at images", done, total),
+        watcher.busy,
     )
     if not data.val:
         raise SearchError(f"{data.name} has too few images for a validation split, and cuts are chosen on it: add some")
@@ -271,17 +271,13 @@ def _prepare(options: SearchOptions, watcher: SearchWatcher) -> _Prepared:
 
 def look_for_cuts(options: SearchOptions, size: int, watcher: SearchWatcher) -> Survey:
     """All cuts that come into question with their exact fields: layers, then windows, then modified networks."""
-
-    def progress(task: str) -> Callable[[int, int], None]:
-        return lambda done, total: watcher.busy(task, done, total)
-
     names, layers, start = names_of(options.backbones), options.layers, options.window_from
-    surveyed = survey(options.backbones, size, layers, progress("fields"))
+    surveyed = survey(options.backbones, size, layers, watcher.busy)
     if options.windows:
-        surveyed = with_windows(surveyed, names, options.windows, layers, start, progress("windows"))
+        surveyed = with_windows(surveyed, names, options.windows, layers, start, watcher.busy)
     if options.target_field is not None:
-        surveyed = with_windows_for(surveyed, names, options.target_field, layers, start, progress("windows"))
-        surveyed = with_designs(surveyed, options.target_field, progress("modified cuts"))
+        surveyed = with_windows_for(surveyed, names, options.target_field, layers, start, watcher.busy)
+        surveyed = with_designs(surveyed, options.target_field, watcher.busy)
     return surveyed
 
 

@@ -28,7 +28,7 @@ _SHOWN = 80  # letters of a cut's name in the name of its folder
 def pixpnet(candidates: Sequence[Candidate], bench: Bench) -> Iterator[Outcome]:
     """Trains a part network at each cut; its accuracy is that on validation, after replacement. Test stays closed."""
     for candidate in candidates:
-        metrics = trained(candidate, bench, bench.progress)
+        metrics = trained(candidate, bench, bench.share_done)
         yield Outcome(candidate, metrics.validation.accuracy, metrics.validation.images)
 
 
@@ -53,10 +53,10 @@ def run_of(candidate: Candidate, bench: Bench) -> CandidateRun:
     return CandidateRun(config, Run(bench.folder / "runs" / run_name(candidate, weights, settings)))
 
 
-def trained(candidate: Candidate, bench: Bench, progress: Callable[[float], None]) -> Metrics:
+def trained(candidate: Candidate, bench: Bench, share_done: Callable[[float], None]) -> Metrics:
     """Trains a candidate's run, goes on with one that was interrupted, or reads the metrics of a finished one."""
     config, run = run_of(candidate, bench)
-    watcher = _Share(progress)
+    watcher = _Share(share_done)
     if not (run.path / "config.yaml").exists():
         if run.path.is_dir():
             shutil.rmtree(run.path)  # a kill came before its configuration, so there is nothing in it

@@ -17,13 +17,13 @@ from math import ceil, sqrt
 from torch import nn
 
 from pixpnet import zoo
-from pixpnet.data.scan import Progress
 from pixpnet.fields import Fields, UnsupportedOperation, receptive_fields
 from pixpnet.fields.fields import traced_by_name
 from pixpnet.goldilocks.candidates import Candidate, LeftOut, Survey, matching_layers
 from pixpnet.goldilocks.errors import SearchError
 from pixpnet.model import Backbone, CutError
 from pixpnet.model.cells import tokens_of
+from pixpnet.progress import Progress
 from pixpnet.windows import Windows
 from pixpnet.wording import percent
 
@@ -72,7 +72,7 @@ def with_windows(
             except (CutError, ValueError, UnsupportedOperation) as error:
                 left_out.append(LeftOut(name, f"windows of {size} px", str(error)))
         if progress is not None:
-            progress(done, len(backbones))
+            progress("windows", done, len(backbones))
     if not cuts:
         raise SearchError(f"no network takes the windows that were asked for: {left_out[0].reason}")
     return replace(surveyed, candidates=(*surveyed.candidates, *cuts), left_out=(*surveyed.left_out, *left_out))
@@ -102,7 +102,7 @@ def with_windows_for(
             if nearest is not None and nearest not in (*cuts, *surveyed.candidates):
                 cuts.append(nearest)
         if progress is not None:
-            progress(done, len(backbones))
+            progress("windows", done, len(backbones))
     return replace(surveyed, candidates=(*surveyed.candidates, *cuts))
 
 

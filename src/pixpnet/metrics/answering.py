@@ -9,12 +9,12 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from pixpnet.data import Sample
-from pixpnet.data.scan import Progress
 from pixpnet.metrics.regions import Cell
 from pixpnet.model import PixPNet
 from pixpnet.model.modes import refuse_training_mode
 from pixpnet.parts import Matches
 from pixpnet.parts.comparison import Places
+from pixpnet.progress import Progress
 
 BATCH = 32
 
@@ -83,7 +83,7 @@ def answers(
             )
             done += 1
             if progress is not None:
-                progress(done, total)
+                progress("looking where cells win", done, total)
 
 
 def _places(matches: Matches, image: int, cells: Int64[Tensor, "protos 3"]) -> tuple[Places, ...]:

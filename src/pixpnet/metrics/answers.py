@@ -14,11 +14,11 @@ from statistics import fmean
 from typing import Literal
 
 from pixpnet.data import Sample
-from pixpnet.data.scan import Progress
 from pixpnet.metrics.answering import Answer, answers
 from pixpnet.metrics.bootstrap import DefinedMean, defined_mean
 from pixpnet.metrics.regions import CellRegions, area, object_mask, union_mask
 from pixpnet.model import PixPNet
+from pixpnet.progress import Progress
 
 KnownBy = Literal["boxes", "masks", "nothing"]
 

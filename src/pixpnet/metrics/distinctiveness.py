@@ -14,12 +14,12 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from pixpnet.data import Sample
-from pixpnet.data.scan import Progress
 from pixpnet.metrics.answering import Answer, answers
 from pixpnet.metrics.bootstrap import DefinedMean, defined_mean
 from pixpnet.metrics.part_hits import scaled_window_side
 from pixpnet.metrics.regions import CellRegions
 from pixpnet.model import PixPNet
+from pixpnet.progress import Progress
 
 MOST = 5
 """How many of an image's own prototypes are compared."""

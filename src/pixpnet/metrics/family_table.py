@@ -6,7 +6,7 @@ takes a while, so what it found is kept in the run (`audit.json`), for as long a
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,13 +18,13 @@ from pixpnet.metrics.auditing.localization import THRESHOLD
 from pixpnet.metrics.bootstrap import Estimate
 from pixpnet.metrics.suite import Spread, read_table, spread
 from pixpnet.metrics.suite.comparing import without_seed
+from pixpnet.progress import Progress
 from pixpnet.records import BadRecord, from_plain, to_plain
 from pixpnet.training import Run, RunError
 from pixpnet.whole_file import written_whole
 
 FACTS_FILE = "audit.json"
 _FORMAT = 1
-Told = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def family_table(
     threshold: float = THRESHOLD,
     trust_code: bool = False,
     device: str = "cpu",
-    told: Told | None = None,
+    progress: Progress | None = None,
 ) -> tuple[FamilyRow, ...]:
     """Puts trained runs into the paper's Table 1, in the order in which they come.
 
@@ -140,7 +140,7 @@ def family_table(
         threshold: of desideratum 2 (`audit`).
         trust_code: backbones of the user's own code may be called.
         device: where models are audited.
-        told: what is being done, how much of it, of how much.
+        progress: told what is being done, how much of it is done, of how much.
 
     Raises:
         TypeError: if it is one run and no list.
@@ -156,7 +156,7 @@ def family_table(
     groups: dict[str, list[tuple[Run, RunFacts]]] = {}
     for run in folders:
         run.check()
-        facts = facts_of(run, data, threshold, trust_code, device, told)
+        facts = facts_of(run, data, threshold, trust_code, device, progress)
         groups.setdefault(json.dumps(plain_config(without_seed(run.config))), []).append((run, facts))
     return tuple(_row(group) for group in groups.values())
 
@@ -167,7 +167,7 @@ def facts_of(
     threshold: float = THRESHOLD,
     trust_code: bool = False,
     device: str = "cpu",
-    told: Told | None = None,
+    progress: Progress | None = None,
 ) -> RunFacts:
     """What Table 1 says of one run: as it was kept, or from an audit that is made now and kept.
 
@@ -184,7 +184,7 @@ def facts_of(
         images = run.data(None, data)
     except (DataError, RunError, OSError):
         images = None
-    result = audit(run.path, model, images, threshold=threshold, watching=told)
+    result = audit(run.path, model, images, threshold=threshold, progress=progress)
     metrics = result.conduct.metrics
     test = None if metrics is None else metrics.test
     at = f" @ {model.backbone.cut}" if model.backbone.cut else ""

@@ -24,7 +24,6 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from pixpnet.data import Sample
-from pixpnet.data.scan import Progress
 from pixpnet.mapping import MAPPINGS
 from pixpnet.mapping.scene import Scene, scene
 from pixpnet.metrics.answering import normalized_image
@@ -36,6 +35,7 @@ from pixpnet.metrics.part_hits import WINDOW_SIDE, Region, window
 from pixpnet.metrics.stability import NOISE, Stability, StabilityScore, with_noise
 from pixpnet.model import PixPNet
 from pixpnet.model.modes import refuse_training_mode
+from pixpnet.progress import Progress
 from pixpnet.records import ADDED_LATER
 
 RegionKind = Literal["window", "field", "claimed"]
@@ -248,7 +248,7 @@ def scores_by_region(
             stability.update(prototypes, clean, moved, sample.keypoints, sample.visible)
         looked_at.update(sample.label)
         if progress is not None:
-            progress(done, total)
+            progress("consistency and stability", done, total)
     class_images = looked_at.compute()
     return tuple(
         _scores(

@@ -20,7 +20,6 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from pixpnet.data import Sample
-from pixpnet.data.scan import Progress
 from pixpnet.mapping.random_map import moved
 from pixpnet.metrics.answering import Answer, answers
 from pixpnet.metrics.bootstrap import Estimate, bootstrap_mean, class_clusters
@@ -30,6 +29,7 @@ from pixpnet.metrics.part_hits import Region, part_count, part_hits, scaled_side
 from pixpnet.metrics.regions import Cell, CellRegions
 from pixpnet.model import PixPNet
 from pixpnet.parts.comparison import Places
+from pixpnet.progress import Progress
 
 BOX_SIDE = 32
 IMAGES = 10

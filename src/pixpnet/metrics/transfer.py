@@ -14,10 +14,10 @@ from jaxtyping import Bool, Float, Int64
 from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped]
 from torch import Tensor
 
-from pixpnet.data.scan import Progress
 from pixpnet.metrics.bootstrap import Estimate, bootstrap_mean
 from pixpnet.model import PixPNet
 from pixpnet.model.modes import evaluating
+from pixpnet.progress import Progress
 from pixpnet.training.evaluation import batch_count
 
 # PMS is a mean over so many sizes of sets: 10 %, 20 %, ... of the images.
@@ -88,7 +88,7 @@ def transfer_scores(
                 picked[index].append(torch.cat(numbered, dim=1).cpu())
                 near[index].append((matches.distances <= threshold).cpu())
             if progress is not None:
-                progress(done, batch_count(batches))
+                progress("matches of the teacher", done, batch_count(batches))
     if not picked[0]:
         raise ValueError("there are no images to compare a student with its teacher on")
     ours, theirs = (torch.cat(cells_of_batches) for cells_of_batches in picked)

@@ -12,9 +12,9 @@ from PIL import Image
 from torch import Tensor
 
 from pixpnet.data import DataSet, preprocess, to_uint8
-from pixpnet.data.scan import Progress
 from pixpnet.model import Origin, PixPNet, picture_name
 from pixpnet.model.part_names import parts_inside, write_part_names
+from pixpnet.progress import Progress
 from pixpnet.whole_file import written_whole
 
 # Of the whole image, which is for people; the field itself is kept without loss.
@@ -52,7 +52,7 @@ def write_crops(model: PixPNet, data: DataSet, folder: Path, progress: Progress 
             with written_whole(folder / f"{name}.jpg") as temporary:
                 Image.fromarray(pixels).save(temporary, format="jpeg", quality=_QUALITY)
         if progress is not None:
-            progress(done, len(by_image))
+            progress("pictures of prototypes", done, len(by_image))
     if point_names:
         write_part_names(folder, tuple(parts))
 

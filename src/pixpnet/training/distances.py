@@ -10,9 +10,9 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from pixpnet.data import Entry
-from pixpnet.data.scan import Progress
 from pixpnet.model import PixPNet
 from pixpnet.model.modes import evaluating
+from pixpnet.progress import Progress
 from pixpnet.training.evaluation import batch_count
 
 
@@ -60,7 +60,7 @@ def training_distances(
             matches = model.match(tuple(cells.float() for cells in embeddings))
             distances[[rows[id_] for id_ in batch.ids]] = matches.distances.float()
             if progress is not None:
-                progress(done, total)
+                progress("distances of training images", done, total)
     if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
         dist.all_reduce(distances)  # each image is in the batches of one process, and 0 in the others
     return TrainingDistances(distances.cpu(), torch.tensor([entry.label for entry in listed]))

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torchmetrics import MeanMetric, Metric
 
-from pixpnet.data.scan import Progress
 from pixpnet.model.modes import evaluating
 from pixpnet.parts import Decision
+from pixpnet.progress import Progress
 from pixpnet.records import ADDED_LATER
 from pixpnet.training.confusion import ConfusionTable
 
@@ -104,7 +104,7 @@ def evaluate(
             answers.update(batch.labels, logits.argmax(dim=1))
             loss.update(F.cross_entropy(logits, batch.labels), weight=len(batch))
             if progress is not None:
-                progress(done, total)
+                progress("evaluating", done, total)
     labels, given = answers.compute()
     evaluation = evaluation_of(ConfusionTable.of_answers(labels, given, num_classes), float(loss.compute()))
     return replace(evaluation, readings=counted.compute(evaluation.images))

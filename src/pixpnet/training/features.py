@@ -31,10 +31,11 @@ from pixpnet.data.catalog import Reader
 from pixpnet.data.fused import augment
 from pixpnet.data.loader import EpochSampler, ViewKey
 from pixpnet.data.preprocessing import preprocess
-from pixpnet.data.scan import Progress, cache_folder
+from pixpnet.data.scan import cache_folder
 from pixpnet.model import Backbone
 from pixpnet.model.backbone import joined
 from pixpnet.model.modes import evaluating
+from pixpnet.progress import Progress
 from pixpnet.records import to_plain
 from pixpnet.training.feature_sets import FeatureSet
 from pixpnet.windows import Windows
@@ -139,7 +140,7 @@ class Features:
         self._check_what_is_there(views, device)
         done = len(views) - len(missing)
         if progress is not None:
-            progress(done, len(views))
+            progress("features of the frozen backbone", done, len(views))
         # Augmented and plain ones, and those that lack different parts, go to different files.
         kinds = dict.fromkeys((view.view == _PLAIN, self._missing_parts(view)) for view in missing)
         for plain, parts in kinds:
@@ -156,7 +157,7 @@ class Features:
                     waiting = []
                 done += 1
                 if progress is not None:
-                    progress(done, len(views))
+                    progress("features of the frozen backbone", done, len(views))
         return len(missing)
 
     def batch(self, views: Sequence[ViewOf]) -> FeatureBatch:

@@ -13,9 +13,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from pixpnet.data.scan import Progress
 from pixpnet.model import BehindStem, PixPNet
 from pixpnet.model.modes import evaluating
+from pixpnet.progress import Progress
 from pixpnet.training.confusion import ConfusionTable
 from pixpnet.training.evaluation import Evaluation, ReadingCounts, batch_count, evaluation_of
 
@@ -68,7 +68,7 @@ def evaluate_both(
                 held.append(output.logits.float().cpu())
             labels.append(batch.labels.cpu())
             if progress is not None:
-                progress(done, total)
+                progress("evaluating", done, total)
     truth = torch.cat(labels)
     after, earlier = (torch.cat(held) for held in logits)
     kept_counts, replaced = readings

@@ -3,7 +3,6 @@
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 
@@ -12,6 +11,7 @@ from pixpnet.data import DataSet, Entry, plain_loader
 from pixpnet.model import PixPNet
 from pixpnet.model.file import backbone_in
 from pixpnet.model.weights import read_state
+from pixpnet.progress import named
 from pixpnet.training.answers import AnswerLine, answer_lines
 from pixpnet.training.crops import write_crops
 from pixpnet.training.evaluation import Evaluation
@@ -62,18 +62,18 @@ def finish(fitting: Fitting, config: RunConfig, data: DataSet, device: torch.dev
     model = run.model(trust_code=backbone_in(run.path) == config.backbone)
     chosen = [line for line in fitting.lines if line.best][-1]
     if model.origins is not None:
-        write_crops(model, data, run.crops, partial(watcher.busy, "pictures of prototypes"))
+        write_crops(model, data, run.crops, watcher.busy)
 
     before = before_replacement(run, model)
 
     def judged(entries: tuple[Entry, ...], task: str) -> Evaluated:
-        telling, features = partial(watcher.busy, task), material.features
+        telling, features = named(watcher.busy, task), material.features
         if features is None:
             batches = plain_loader(data, entries, model.preprocessing, material.loading)
             return evaluate_both(model.to(device), before.to(device), batches, device, telling)
         freeze(model.backbone, config, model.preprocessing.size)
         fitting.member.ready(model, config.settings)
-        about_features = partial(watcher.busy, f"{FEATURES}, {task}")
+        about_features = named(watcher.busy, f"{FEATURES}, {task}")
         features.compute([ViewOf(entry) for entry in entries], device, about_features)
         loader = plain_feature_loader(features, entries, material.loading.batch_size)
         return evaluate_both(model.to(device), before.to(device), loader, device, telling, model.behind_stem)

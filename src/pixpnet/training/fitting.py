@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from functools import partial
 from math import isfinite
 from typing import Any
 
@@ -22,6 +21,7 @@ from pixpnet.manifest import digest_of
 from pixpnet.model import BehindStem, Origin, PixPNet
 from pixpnet.model.backbone import WatchedMaps
 from pixpnet.parts.losses import LossParts, Step, loss_of
+from pixpnet.progress import named
 from pixpnet.records import from_plain, to_plain
 from pixpnet.settings import MemberSettings, Replacement
 from pixpnet.training.distances import TrainingDistances, training_distances
@@ -104,7 +104,7 @@ class Fitting(pl.LightningModule):
             return
         rank, world = self.global_rank, self.trainer.world_size
         views = [*self.material.kept_views, *(ViewOf(entry) for entry in self.material.data.val)]
-        features.compute(views[rank::world], self.device, partial(self._busy, "features of the frozen backbone"))
+        features.compute(views[rank::world], self.device, self._busy)
         self.trainer.strategy.barrier("features")
         features.refresh()
 
@@ -313,7 +313,7 @@ class Fitting(pl.LightningModule):
             entries,
             settings,
             self.device,
-            partial(self._busy, "replacement"),
+            self._busy,
             self._answering.embed,
         )
         self.taken_from = tuple(origin.image for origin in origins)
@@ -321,9 +321,9 @@ class Fitting(pl.LightningModule):
 
     def training_distances(self) -> TrainingDistances:
         """See `Learner`."""
-        entries, telling = self.material.data.train, partial(self._busy, "distances of training images")
+        entries = self.material.data.train
         batches, embed = self._plain_batches(entries), self._answering.embed
-        return training_distances(self.model, batches, entries, self.device, telling, embed)
+        return training_distances(self.model, batches, entries, self.device, self._busy, embed)
 
     def _regroup(self) -> Mapping[str, Group]:
         self.groups = self.member.groups(self.model, self.settings, self.helpers)
@@ -335,7 +335,7 @@ class Fitting(pl.LightningModule):
             self.model.num_classes,
             self._plain_batches(self.material.data.val),
             self.device,
-            partial(self._busy, task),
+            named(self._busy, task),
             together=True,
         )
 

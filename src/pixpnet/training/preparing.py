@@ -20,6 +20,7 @@ from pixpnet.model.build import build_backbone, build_model
 from pixpnet.model.modes import evaluating
 from pixpnet.model.weights import read_state
 from pixpnet.option_names import option_of
+from pixpnet.progress import named
 from pixpnet.training.features import Features
 from pixpnet.training.fitting import Fitting
 from pixpnet.training.location import located_weights
@@ -133,7 +134,7 @@ def verify_fields_of(fitting: Fitting, config: RunConfig) -> None:
             model.backbone,
             (3, size, size),
             _VERIFIED_PIXELS,
-            progress=lambda done: watcher.busy("comparing the fields with the NaN probe", done, _VERIFIED_PIXELS),
+            progress=named(watcher.busy, "comparing the fields with the NaN probe"),
         )
     refuse_unless_verified(verification, " ".join(filter(None, (config.backbone, model.backbone.cut))))
     watcher.fields_verified(config.backbone, verification)

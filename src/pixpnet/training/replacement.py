@@ -19,13 +19,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pixpnet.data import Entry
-from pixpnet.data.scan import Progress
 from pixpnet.fields import Field
 from pixpnet.model import Grid, Origin, PixPNet
 from pixpnet.model.modes import evaluating
 from pixpnet.model.origin import Matrix
 from pixpnet.parts import Ownership
 from pixpnet.parts.comparison import as_places
+from pixpnet.progress import Progress
 from pixpnet.settings import Replacement
 from pixpnet.training.evaluation import batch_count
 
@@ -74,7 +74,7 @@ def replace_prototypes(
             for grid_candidates, cells in zip(candidates, embeddings, strict=True):
                 grid_candidates.add(cells.float(), batch.labels.cpu(), places, batch.to_source)
             if progress is not None:
-                progress(done, total)
+                progress("replacement", done, total)
     label_of = {entry.id: entry.label for entry in entries}
     origins = []
     for grid_candidates, rule in zip(candidates, rules, strict=True):

@@ -33,11 +33,11 @@ from pixpnet.config import RunConfig, config_text, read_config
 from pixpnet.data import DataSet, OwnImages
 from pixpnet.data.listed import ImageList
 from pixpnet.data.locked import Recorder, record_in
-from pixpnet.data.scan import Progress
 from pixpnet.manifest import Manifest, digest_of
 from pixpnet.model import PixPNet
 from pixpnet.model.file import MODEL_FILE, PICTURES_FOLDER, PROTOTYPES_FILE, class_names_in, prototypes_listing
 from pixpnet.model.weights import on_their_own
+from pixpnet.progress import Progress
 from pixpnet.records import from_plain, to_json, to_plain
 from pixpnet.training.answers import ANSWERS_FILE, AnswerLine, answers_from_text, answers_text
 from pixpnet.training.location import keep_location

@@ -20,7 +20,7 @@ from pixpnet.data import (
 )
 from pixpnet.data.listed import ImageList
 from pixpnet.data.registry import parse_spec, same_place
-from pixpnet.data.scan import Progress
+from pixpnet.progress import Progress
 from pixpnet.training.location import last_seen, located
 from pixpnet.training.run import IMAGES_FILE, Run, RunError
 

@@ -6,7 +6,6 @@ import pytorch_lightning as pl
 
 from pixpnet.config import RunConfig, is_user_code
 from pixpnet.data import DataSet
-from pixpnet.data.scan import Progress
 from pixpnet.training.finishing import Metrics, finish
 from pixpnet.training.fitting import Fitting
 from pixpnet.training.given import NOTHING, Given, naming, refuse_other_objects
@@ -22,7 +21,6 @@ def train(
     config: RunConfig,
     out: Path,
     watcher: Watcher | None = None,
-    progress: Progress | None = None,
     trust_code: bool = False,
     given: Given = NOTHING,
 ) -> Metrics | None:
@@ -32,7 +30,6 @@ def train(
         config: what to do.
         out: a new folder for the run.
         watcher: told what happens.
-        progress: told how many images have been looked at while the data set is opened.
         trust_code: a backbone that is a person's own code (``module.path:callable``) is imported and called even though
             a file names it (`RunConfig.read_from`). A configuration that the caller made names what the caller wants,
             and needs no permission.
@@ -53,7 +50,8 @@ def train(
     if leads():
         Run.refuse_if_used(out)  # before any work is done
     config = naming(config, given)
-    return train_on(open_run_data(config, progress, given.dataset), config, out, watcher, given)
+    watcher = watcher or Nobody()
+    return train_on(open_run_data(config, watcher.busy, given.dataset), config, out, watcher, given)
 
 
 def train_on(
@@ -73,7 +71,6 @@ def train_on(
 def resume(
     out: Path,
     watcher: Watcher | None = None,
-    progress: Progress | None = None,
     trust_code: bool = False,
     given: Given = NOTHING,
 ) -> Metrics | None:
@@ -84,7 +81,6 @@ def resume(
     Args:
         out: the folder of the run.
         watcher: told what happens.
-        progress: told how many images have been looked at while the data set is opened.
         trust_code: the backbone may be a person's own (``module.path:callable``), which is imported and called. Only
             say so for runs that you trust.
         given: the objects that the run was made with. A network may have any weights: the run has kept those that it
@@ -101,8 +97,9 @@ def resume(
     if run.finished:
         raise RunError(f"{out} is finished: pixpnet evaluate {out}, or train anew with another --out")
     refuse_other_objects(config, given, out)
-    data = open_data_to_resume(run, progress)
-    fitting = prepare(config, data, run, watcher or Nobody())
+    watcher = watcher or Nobody()
+    data = open_data_to_resume(run, watcher.busy)
+    fitting = prepare(config, data, run, watcher)
     trainer = make_trainer(config.trainer, out, fitting, given.callbacks, given.loggers)
     if leads() and not run.checkpoint.exists():
         run.write_images(data.listed)  # nothing was learnt yet

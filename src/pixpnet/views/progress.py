@@ -2,10 +2,11 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from pixpnet.progress import Progress
 from pixpnet.views.console import visible_output
 
 if TYPE_CHECKING:
@@ -43,61 +44,42 @@ def clock(seconds: float) -> str:
 
 
 @contextmanager
-def progress_bar(console: "Console", task: str) -> "Iterator[Callable[[int, int], None]]":
-    """Yields a function to call with how much is done, of how much."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    # While a bar is shown, rich takes over stdout and prints it above the bar, on the bar's console: on stderr. Where
-    # stdout is a file or a pipe, what goes there would never arrive.
-    shown = Progress(
-        *columns,
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-        redirect_stdout=sys.stdout.isatty(),
-    )
-    with shown as bar, visible_output():
-        handle, lines = bar.add_task(task, total=None), None if console.is_terminal else NowAndThen()
-
-        def told(done: int, total: int) -> None:
-            bar.update(handle, completed=done, total=total)
-            if lines is not None and lines.due():
-                console.print(_line(task, done, total), markup=False, highlight=False, soft_wrap=True)
-
-        yield told
-
-
-@contextmanager
-def task_bars(console: "Console") -> "Iterator[Callable[[str, int, int], None]]":
-    """Yields a function to call with a task, how much of it is done, of how much; each task has a bar of its own."""
+def progress_bars(console: "Console") -> Iterator[Progress]:
+    """A progress that draws a bar for each task."""
     from rich.progress import (
         BarColumn,
-        Progress,
         TaskProgressColumn,
         TextColumn,
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
+    from rich.progress import Progress as Bars
 
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("time left"))
     times = (TimeRemainingColumn(), TextColumn("so far"), TimeElapsedColumn())
-    with (
-        Progress(*columns, *times, console=console, transient=True, disable=not console.is_terminal) as bars,
-        visible_output(),
-    ):
+    # While a bar is shown, rich takes over stdout and prints it above the bar, on the bar's console: on stderr. Where
+    # stdout is a file or a pipe, what goes there would never arrive.
+    shown = Bars(
+        *columns,
+        *times,
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+        redirect_stdout=sys.stdout.isatty(),
+    )
+    with shown as bars, visible_output():
         handles: dict[str, TaskID] = {}
         lines = None if console.is_terminal else NowAndThen()
 
-        def told(task: str, done: int, of: int) -> None:
+        def show(task: str, done: int, total: int) -> None:
             if task not in handles:
                 handles[task] = bars.add_task(task, total=None)
-            bars.update(handles[task], completed=done, total=of)
+            bars.update(handles[task], completed=done, total=total or None)
             if lines is not None and lines.due():
-                console.print(_line(task, done, of), markup=False, highlight=False, soft_wrap=True)
+                console.print(_line(task, done, total), markup=False, highlight=False, soft_wrap=True)
 
-        yield told
+        yield show
 
 
-def _line(task: str, done: int, of: int) -> str:
-    return f"{task}: {round(100 * done / of)} %" if of else f"{task}: {done}"
+def _line(task: str, done: int, total: int) -> str:
+    return f"{task}: {round(100 * done / total)} %" if total else f"{task}: {done}"

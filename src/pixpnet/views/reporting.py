@@ -3,7 +3,6 @@
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
@@ -15,6 +14,7 @@ from pixpnet.data import DataError, DataSet, Entry, ImageError, Loading, Sample,
 from pixpnet.explanation import explain, prove
 from pixpnet.explanation.explaining import as_the_network_sees
 from pixpnet.model import PixPNet
+from pixpnet.progress import Progress, part_of, silent
 from pixpnet.records import from_plain
 from pixpnet.training import Metrics, Run
 from pixpnet.training.answers import AnswerLine, confusion_of
@@ -66,7 +66,7 @@ def report(
     device: torch.device | str = "cpu",
     trust_code: bool = False,
     moved_to: str | None = None,
-    watching: Watching | None = None,
+    progress: Progress | None = None,
 ) -> ReportPage:
     """Makes one page about a run: accuracy, prototypes, mistakes, and explained examples with proofs.
 
@@ -82,7 +82,7 @@ def report(
         device: where to compute.
         trust_code: whether a backbone that is code of its own may be called.
         moved_to: where the run's data set is now (`folder:PATH`), if it is not where it was.
-        watching: told what is being done, how much of it is done, of how much.
+        progress: told what is being done, how much of it is done, of how much.
 
     Raises:
         RunError: if the run is not finished, or its data set has other classes.
@@ -91,7 +91,7 @@ def report(
     Example:
         >>> report("runs/birds").write("birds.html")  # doctest: +SKIP
     """
-    run_folder, told = Run.of(run), watching or _nobody
+    run_folder, progress = Run.of(run), progress or silent
     metrics = from_plain(Metrics, run_folder.read_metrics(), str(run_folder.path / "metrics.json"))
     model = run_folder.model(trust_code).to(device)
     converted = conversion_note(run_folder)
@@ -99,7 +99,7 @@ def report(
     missing: str | None = None
     chosen: list[tuple[Sample, str | None]] = [(sample, None) for sample in _read(images, model)]
     if examples and not chosen:
-        data = _open(run_folder, moved_to, told)
+        data = _open(run_folder, moved_to, progress)
         if isinstance(data, str):
             missing = data
             notes.append(missing)
@@ -109,8 +109,8 @@ def report(
             entries = (
                 data.val if split == "val" else data.test.open(run_folder.recorder(), "pixpnet report --split test")
             )
-            chosen = _draw(model, data, entries, examples, seed, told)
-    shown = explained(model, chosen, seed, told)
+            chosen = _draw(model, data, entries, examples, seed, progress)
+    shown = explained(model, chosen, seed, progress)
     evaluated_split, evaluation, mistakes = _evaluated(run_folder, metrics, model.class_names)
     kind, _, folder = run_folder.config.data.partition(":")
     page = report_page(
@@ -155,16 +155,16 @@ def _read(images: Sequence[Path], model: PixPNet) -> list[Sample]:
     return samples
 
 
-def _open(run: Run, moved_to: str | None, told: Watching) -> DataSet | str:
+def _open(run: Run, moved_to: str | None, progress: Progress) -> DataSet | str:
     """The run's data set, or the note that it is not at hand."""
     try:
-        return run.data(partial(told, "looking at the images"), moved_to)
+        return run.data(progress, moved_to)
     except (DataError, OSError) as error:
         return f"The data set {run.config.data} is not at hand, so no examples could be drawn from it: {error}"
 
 
 def _draw(
-    model: PixPNet, data: DataSet, entries: tuple[Entry, ...], count: int, seed: int, told: Watching
+    model: PixPNet, data: DataSet, entries: tuple[Entry, ...], count: int, seed: int, progress: Progress
 ) -> list[tuple[Sample, str | None]]:
     """As many right and wrong answers as were asked for, or as there are, in an order that the seed decides."""
     order = list(entries)
@@ -177,7 +177,7 @@ def _draw(
             answers = model(batch.images.to(model.device)).logits.argmax(dim=1).tolist()
             for entry, answer in zip(order[number * _BATCH :], answers, strict=False):
                 (right if answer == entry.label else wrong).append(entry)
-            told("looking for examples", number + 1, len(batches))
+            progress("looking for examples", number + 1, len(batches))
             if len(right) >= count and len(wrong) >= count:
                 break
     drawn = [*right[:count], *wrong[:count]]
@@ -185,15 +185,12 @@ def _draw(
 
 
 def explained(
-    model: PixPNet, chosen: Sequence[tuple[Sample, str | None]], seed: int, told: Watching
+    model: PixPNet, chosen: Sequence[tuple[Sample, str | None]], seed: int, progress: Progress
 ) -> tuple[Example, ...]:
     """Explains and proves samples, each with the name of its true class where that is known."""
     examples = []
     for number, (sample, truth) in enumerate(chosen):
-
-        def part(done: int, of: int, number: int = number) -> None:
-            told("explaining and proving", number * of + done, len(chosen) * of)
-
+        part = part_of(progress, "explaining and proving", number, len(chosen))
         # Beside a wrong answer stands the right one, which need not be the runner-up.
         explanation = explain(model, sample, classes=() if truth is None else (truth,))
         explanation = prove(model, sample, explanation, seed=seed, progress=part)
@@ -204,7 +201,3 @@ def explained(
 def _backbone(model: PixPNet) -> str:
     at = model.backbone.cut
     return f"{model.backbone_name} cut at {at}" if at else model.backbone_name
-
-
-def _nobody(task: str, done: int, of: int) -> None:
-    """Nobody watches."""

@@ -10,7 +10,6 @@ from torch import nn
 from pixpnet.config import RunConfig, read_config
 from pixpnet.data import OwnImages
 from pixpnet.data.given import splits_of
-from pixpnet.data.scan import Progress
 from pixpnet.training import resume as resume_run
 from pixpnet.training import train as train_run
 from pixpnet.training.finishing import Metrics
@@ -63,8 +62,8 @@ def train(
     """
     config = _config(config)
     given = _given(dataset, backbone, callbacks, loggers)
-    with _shown(show_progress, watcher) as (watching, opening):
-        return train_run(config, _folder(out), watching, opening, trust_code, given)
+    with _shown(show_progress, watcher) as shown:
+        return train_run(config, _folder(out), shown, trust_code, given)
 
 
 def resume(
@@ -100,18 +99,18 @@ def resume(
         ManifestError: if a file in the folder is not the run's.
     """
     given = _given(dataset, backbone, callbacks, loggers)
-    with _shown(show_progress, watcher) as (watching, opening):
-        return resume_run(_folder(out), watching, opening, trust_code, given)
+    with _shown(show_progress, watcher) as shown:
+        return resume_run(_folder(out), shown, trust_code, given)
 
 
 @contextmanager
-def _shown(wanted: bool, watcher: Watcher | None) -> Iterator[tuple[Watcher | None, Progress | None]]:
+def _shown(wanted: bool, watcher: Watcher | None) -> Iterator[Watcher | None]:
     """Who is told what happens: the caller's watcher, the display, or nobody."""
     if watcher is not None or not wanted:
-        yield watcher, None
+        yield watcher
         return
     with display() as shown:
-        yield shown.watcher, shown.opening
+        yield shown
 
 
 def _config(config: object) -> RunConfig:

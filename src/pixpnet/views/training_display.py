@@ -1,9 +1,8 @@
 """What a person sees while a network is trained: a bar with the time left, and a line for each epoch."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -20,21 +19,8 @@ from pixpnet.wording import percent
 _SPEED_OVER = 600.0
 
 
-@dataclass(frozen=True)
-class Display:
-    """The ends that the training is given.
-
-    Attributes:
-        watcher: told what the training does.
-        opening: told how many images have been looked at before it starts.
-    """
-
-    watcher: Watcher
-    opening: Callable[[int, int], None]
-
-
 @contextmanager
-def display() -> Iterator[Display]:
+def display() -> Iterator[Watcher]:
     """Bars on a terminal, plain lines elsewhere."""
     console = plain_console()
     columns = (
@@ -56,8 +42,7 @@ def display() -> Iterator[Display]:
         ) as bars,
         visible_output(),
     ):
-        watcher = _Bars(bars, console, None if console.is_terminal else NowAndThen())
-        yield Display(watcher, lambda done, total: watcher.busy("looking at the images", done, total))
+        yield _Bars(bars, console, None if console.is_terminal else NowAndThen())
 
 
 class _Bars:

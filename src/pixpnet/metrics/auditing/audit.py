@@ -1,6 +1,5 @@
 """The audit of a run: the three desiderata and the conduct of training, each with what was found."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +11,8 @@ from pixpnet.metrics.auditing.reasoning import Reasoning, check_reasoning
 from pixpnet.metrics.auditing.verdict import Verdict, together
 from pixpnet.model import PixPNet
 from pixpnet.model.modes import refuse_training_mode
+from pixpnet.progress import Progress
 from pixpnet.training import Run
-
-# Told what is being done, how much of it, of how much.
-Watching = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -50,7 +47,7 @@ def audit(
     tolerance: float = TOLERANCE,
     pixels: int = PIXELS,
     seed: int = 0,
-    watching: Watching | None = None,
+    progress: Progress | None = None,
 ) -> Audit:
     """Puts the paper's three desiderata to a trained model.
 
@@ -63,7 +60,7 @@ def audit(
         tolerance: the largest difference between a component of a prototype and of its patch.
         pixels: how many are probed.
         seed: of these and of random images.
-        watching: told what is being done, how much of it is done, of how much.
+        progress: told what is being done, how much of it is done, of how much.
 
     Raises:
         ValueError: if the model is in training mode, or a file of the run is damaged.
@@ -74,15 +71,9 @@ def audit(
         'not checked'
     """
     refuse_training_mode(model)
-
-    def told(task: str) -> Callable[[int, int], None]:
-        return lambda done, of: None if watching is None else watching(task, done, of)
-
     return Audit(
-        grounding=check_grounding(model, data, tolerance, told("going back to the patches")),
-        localization=check_localization(
-            model, data, threshold, pixels, seed, told("probing pixels"), told("looking where cells win")
-        ),
+        grounding=check_grounding(model, data, tolerance, progress),
+        localization=check_localization(model, data, threshold, pixels, seed, progress),
         reasoning=check_reasoning(model, seed),
         conduct=check_conduct(Run(Path(run)), data),
     )

@@ -19,10 +19,10 @@ import torch
 from torch import Tensor
 
 from pixpnet.data import DataSet, Entry, Sample, preprocess
-from pixpnet.data.scan import Progress
 from pixpnet.metrics.auditing.verdict import Desideratum, Finding, finding_of
 from pixpnet.model import Grid, Origin, PixPNet
 from pixpnet.parts.precision import full_precision
+from pixpnet.progress import Progress
 
 TOLERANCE = 1e-4
 # Of the way back to the file, in its pixels.
@@ -209,7 +209,7 @@ def _compare(model: PixPNet, data: DataSet, origins: Sequence[Origin], progress:
                 else:
                     differences[origin.prototype] = difference
         if progress is not None:
-            progress(start + len(some), len(images))
+            progress("going back to the patches", start + len(some), len(images))
     return _Compared(len(images), differences, tuple(misplaced), tuple(outside))
 
 

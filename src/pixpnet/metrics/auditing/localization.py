@@ -22,13 +22,13 @@ import torch
 from pixpnet.data import DataSet
 from pixpnet.data.loader import PlainSamples
 from pixpnet.data.reader import WithoutMasks
-from pixpnet.data.scan import Progress
 from pixpnet.explanation.explaining import score_note
 from pixpnet.fields.probe import Pixel, probe
 from pixpnet.fields.verify import random_pixels
 from pixpnet.metrics.answers import answer_places
 from pixpnet.metrics.auditing.verdict import Desideratum, Finding, finding_of
 from pixpnet.model import PixPNet
+from pixpnet.progress import Progress
 from pixpnet.wording import percent
 
 THRESHOLD = 0.25
@@ -69,7 +69,6 @@ def check_localization(
     pixels: int = PIXELS,
     seed: int = 0,
     progress: Progress | None = None,
-    progress_of_images: Progress | None = None,
 ) -> Localization:
     """Measures fields and winning regions, and probes some pixels of the real network.
 
@@ -79,8 +78,7 @@ def check_localization(
         threshold: of the mean field and of the mean winning region.
         pixels: how many random ones are probed; each takes a forward pass in double precision on the CPU.
         seed: of the pixels.
-        progress: told how many pixels are done.
-        progress_of_images: told how many validation images are done.
+        progress: told how many pixels, then how many validation images are done.
     """
     if not 0 < threshold <= 1:
         raise ValueError(f"the threshold is a share of the image above 0 and at most 1, got {threshold}")
@@ -97,7 +95,7 @@ def check_localization(
         f"{percent(share)} of {field.shape[-2]} x {field.shape[-1]} cells see everything"
         for share, field in zip(shares, model.fields, strict=True)
     )
-    region, images = _winning_region(model, data, seed, progress_of_images)
+    region, images = _winning_region(model, data, seed, progress)
     findings = (
         finding_of(
             f"a cell sees at most {percent(threshold)} of the image on average",
@@ -173,5 +171,5 @@ def _disagreements(model: PixPNet, pixels: Sequence[Pixel], progress: Progress |
             if not torch.equal(grid.comparison.reads(seen.any(dim=0)), field.sees(*sighting.pixel).any(dim=0)):
                 wrong.add(sighting.pixel)
             if progress is not None:
-                progress(grid.number * len(pixels) + done, len(model.grids) * len(pixels))
+                progress("probing pixels", grid.number * len(pixels) + done, len(model.grids) * len(pixels))
     return [pixel for pixel in pixels if pixel in wrong]

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from pixpnet.data import Batch, DataSet, Loading, plain_loader
 from pixpnet.data.reader import WithoutMasks
-from pixpnet.data.scan import Progress
 from pixpnet.metrics.health.background import LEAST_OBJECT, background
 from pixpnet.metrics.health.coverage import coverage
 from pixpnet.metrics.health.deciding import deciding
@@ -14,6 +13,7 @@ from pixpnet.metrics.health.patches import images_of, patches
 from pixpnet.metrics.health.record import PrototypeHealth
 from pixpnet.metrics.health.replacement_cost import accuracy_lost_at_replacement
 from pixpnet.model import PixPNet
+from pixpnet.progress import Progress
 from pixpnet.training import Run
 
 # Of the similarity maps of a batch: 64 MB, of which a forward pass holds a few at a time.
@@ -63,7 +63,7 @@ def prototype_health(
         nonlocal done
         done += images
         if progress is not None:
-            progress(done, total)
+            progress("health of prototypes", done, total)
 
     def batches() -> Iterator[Batch]:
         unmasked = replace(data_set, reader=WithoutMasks(data_set.reader))

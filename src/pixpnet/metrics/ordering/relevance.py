@@ -8,7 +8,6 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from pixpnet.data.scan import Progress
 from pixpnet.mapping.scene import PixelMapping, scene
 from pixpnet.metrics.bootstrap import Estimate, bootstrap_mean
 from pixpnet.metrics.draws import generator_for
@@ -17,6 +16,7 @@ from pixpnet.metrics.ordering.curves import Curves, Method
 from pixpnet.metrics.ordering.spacing import Spacing
 from pixpnet.model import PixPNet
 from pixpnet.model.modes import refuse_training_mode
+from pixpnet.progress import Progress, part_of
 
 
 @runtime_checkable
@@ -45,6 +45,9 @@ class Samples(Protocol):
     def __getitem__(self, index: int) -> Labeled: ...
 
 
+_TASK = "relevance ordering"
+
+
 @dataclass(frozen=True)
 class PairResult:
     """One prototype in one sample.
@@ -64,6 +67,9 @@ class PairResult:
     curve: Curve
     area: float | None
     recovery: float | None
+
+
+_TASK = "relevance ordering"
 
 
 @dataclass(frozen=True)
@@ -126,7 +132,7 @@ def relevance_ordering(
     curves = Curves(model, method, spacing)
     pairs: list[PairResult] = []
     for done, index in enumerate(chosen):
-        part = None if progress is None else partial(_part, progress, done, len(chosen))
+        part = part_of(progress, _TASK, done, len(chosen))
         pairs += order_sample(curves, samples[index], mapping, prototypes_per_sample, seed, part)
     return ordering_result(tuple(pairs), curves.name, seed)
 
@@ -205,11 +211,6 @@ def _drawn(prototypes: Int64[Tensor, " protos"], count: int | None, seed: int, s
     return sorted(prototypes.cpu()[places].tolist())
 
 
-def _part(progress: Progress, sample: int, samples: int, done: int, of: int) -> None:
-    """Tells of one sample as a part of all, which take equally many evaluations."""
-    progress(sample * of + done, samples * of)
-
-
 def _tick(progress: Progress | None, before: int, total: int, done: int) -> None:
     if progress is not None:
-        progress(before + done, total)
+        progress(_TASK, before + done, total)

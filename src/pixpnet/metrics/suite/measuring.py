@@ -5,9 +5,7 @@ on the same samples. Every result is on the disk when the next one begins (`resu
 """
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -40,13 +38,13 @@ from pixpnet.metrics.suite.record import (
 )
 from pixpnet.metrics.suite.result_store import ResultStore
 from pixpnet.model import PixPNet
+from pixpnet.progress import Progress, named, part_of, silent
 from pixpnet.records import from_plain, to_plain
 from pixpnet.training import Evaluation, Metrics, Run, evaluate
 from pixpnet.whole_file import written_whole
 
-# Told what is being done, how much of it, of how much.
-Watching = Callable[[str, int, int], None]
 _VERSION = 1
+_ORDERING = "relevance ordering"
 _BATCH = 64
 
 
@@ -97,7 +95,7 @@ def measure(
     device: torch.device | str = "cpu",
     trust_code: bool = False,
     moved_to: str | None = None,
-    watching: Watching | None = None,
+    progress: Progress | None = None,
 ) -> MeasuredFolder:
     """Makes the paper's Table 2 for a run; a second call goes on where the first was stopped.
 
@@ -108,29 +106,28 @@ def measure(
         device: where to compute.
         trust_code: the backbone may be a person's own, which is imported and called; only for runs that you trust.
         moved_to: where the run's data set is now (`folder:PATH`), if it is not where it was.
-        watching: told what is being done, how much of it is done, of how much.
+        progress: told what is being done, how much of it is done, of how much.
 
     Raises:
         ValueError: if the run is not finished, its data set has other classes, or results are damaged.
         DataError: if the data set is not at hand, or has no such split.
     """
-    run_folder, watching = Run.of(run), watching or _nobody
+    run_folder, progress = Run.of(run), progress or silent
     if not run_folder.finished:
         raise ValueError(
             f"{run_folder.path} is not finished, so its model is not fixed: pixpnet train --resume {run_folder.path}"
         )
     model = run_folder.model(trust_code).to(device)
-    data = run_folder.data(partial(watching, "looking at the images"), moved_to)
+    data = run_folder.data(progress, moved_to)
     entries = _entries(run_folder, data, settings)
     folder = run_folder.path / "measure" if out is None else out
     with ResultStore(folder, _about(run_folder, data, settings)) as stored:
-        suite = _Suite(model, data, entries, settings, stored, watching)
+        suite = _Suite(model, data, entries, settings, stored, progress)
         accuracy = suite.accuracy(run_folder, torch.device(device))
         ordered, notes = suite.ordering()
         parts = suite.parts(notes)
         health = suite.health(run_folder)
-        told = partial(watching, "parts and places")
-        places = measure_places(model, data, entries, settings.seed, stored, told)
+        places = measure_places(model, data, entries, settings.seed, stored, progress)
     known = [model.ownership.measured_on] if model.ownership.measured_on is not None else []
     rows = tuple(
         _row(name, ordered[name], parts.get(name), notes[name] + known, settings) for name in settings.mappings
@@ -171,10 +168,10 @@ class _Suite:
         entries: tuple[Entry, ...],
         settings: MeasureSettings,
         store: ResultStore,
-        watching: Watching,
+        progress: Progress,
     ) -> None:
         self.model, self.data, self.entries = model, data, entries
-        self.settings, self.store, self.watching = settings, store, watching
+        self.settings, self.store, self.progress = settings, store, progress
         self.samples = PlainSamples(entries, WithoutMasks(data.reader), model.preprocessing)
         self.drawn = drawn_samples(len(entries), settings.samples, settings.seed)
         labels = [entry.label for entry in entries]
@@ -190,8 +187,7 @@ class _Suite:
             judged = self.store.get(Evaluation, "accuracy")
         if judged is None:
             batches = plain_loader(self.data, self.entries, self.model.preprocessing, Loading(_BATCH, 0))
-            told = partial(self.watching, "evaluating")
-            judged = evaluate(self.model, self.model.num_classes, batches, device, told)
+            judged = evaluate(self.model, self.model.num_classes, batches, device, self.progress)
             self.store.put(judged, "accuracy")
         return Accuracy(judged.accuracy, judged.interval.low, judged.interval.high, judged.images)
 
@@ -205,12 +201,13 @@ class _Suite:
         for number, index in enumerate(self.drawn):
             sample_id = self.entries[index].id
             for position, name in enumerate(settings.mappings):
+                done = number * len(settings.mappings) + position
                 ordered = self.store.get(_Ordered, "ordering", name, sample_id)
                 if ordered is None and not notes[name]:
-                    told = partial(self._part, number * len(settings.mappings) + position, total)
+                    part = part_of(self.progress, _ORDERING, done, total)
                     try:
                         pairs = order_sample(
-                            curves, self.samples[index], MAPPINGS[name], settings.prototypes, settings.seed, told
+                            curves, self.samples[index], MAPPINGS[name], settings.prototypes, settings.seed, part
                         )
                     except UnsupportedOperation as error:
                         notes[name].append(f"{name} is not possible for this network: {error}")
@@ -219,12 +216,8 @@ class _Suite:
                     self.store.put(ordered, "ordering", name, sample_id)
                 if ordered is not None:
                     results[name][sample_id] = ordered
-                self._part(number * len(settings.mappings) + position + 1, total, 0, 1)
+                self.progress(_ORDERING, done + 1, total)
         return results, notes
-
-    def _part(self, before: int, total: int, done: int, of: int) -> None:
-        """Tells of a part of one sample and mapping; in thousandths, because progress is told in whole numbers."""
-        self.watching("relevance ordering", 1000 * before + 1000 * done // of, 1000 * total)
 
     def parts(self, notes: dict[str, list[str]]) -> dict[str, _Parts]:
         """Consistency and stability of each mapping that draws regions of its own."""
@@ -248,7 +241,7 @@ class _Suite:
                     ("window", "claimed"),
                     window_side=scaled_window_side(self.model.preprocessing.size),
                     seed=self.settings.seed,
-                    progress=partial(self.watching, f"parts, {name}"),
+                    progress=named(self.progress, f"parts, {name}"),
                 )
                 parts = _Parts(_figures(window), _figures(claimed))
                 self.store.put(parts, *key, name)
@@ -259,8 +252,7 @@ class _Suite:
         """On the images that prototypes come from and on validation images: nothing here needs test images."""
         result = self.store.get(PrototypeHealth, "health")
         if result is None:
-            told = partial(self.watching, "health of prototypes")
-            result = prototype_health(self.model, self.data, "val", told, run=run, seed=self.settings.seed)
+            result = prototype_health(self.model, self.data, "val", self.progress, run=run, seed=self.settings.seed)
             self.store.put(result, "health")
         return result
 
@@ -322,7 +314,3 @@ def _row(
         method=method,
         notes=tuple(notes),
     )
-
-
-def _nobody(task: str, done: int, of: int) -> None:
-    """Nobody watches."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pixpnet.data import DataSet, Entry
 from pixpnet.data.loader import PlainSamples
 from pixpnet.data.reader import WithoutMasks
-from pixpnet.data.scan import Progress
 from pixpnet.metrics.answering import answers
 from pixpnet.metrics.answers import AnswerPlaces, AnswerPlacesCounter
 from pixpnet.metrics.distinctiveness import Distinctiveness, DistinctivenessCounter
@@ -19,6 +18,9 @@ from pixpnet.metrics.purity import Purity, prototype_purity
 from pixpnet.metrics.suite.record import Places
 from pixpnet.metrics.suite.result_store import ResultStore
 from pixpnet.model import PixPNet
+from pixpnet.progress import Progress
+
+_TASK = "parts and places"
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ def measure_places(
     if of_answers is None:
         counters = AnswerPlacesCounter(model, seed), DistinctivenessCounter(model, seed=seed)
         samples = PlainSamples(entries, unmasked.reader, model.preprocessing)
-        for answer in answers(model, samples, lambda done, _: progress(done, total)):
+        for answer in answers(model, samples, lambda _, done, __: progress(_TASK, done, total)):
             for counter in counters:
                 counter.update(answer)
         of_answers = _OfAnswers(counters[0].compute(), counters[1].compute())
@@ -65,7 +67,7 @@ def measure_places(
                 samples,
                 data.point_parts,
                 seed=seed,
-                progress=lambda done, _: progress(len(entries) + done, total),
+                progress=lambda _, done, __: progress(_TASK, len(entries) + done, total),
             )
             results.put(purity, "purity")
     prototypes = None

@@ -70,7 +70,7 @@ def test_the_whole_run_is_shown_and_not_its_steps_alone(
             watcher.busy("final evaluation, test", done, 50)
     lines = [line for line in capsys.readouterr().err.splitlines() if "of the run" in line]
     # Each costs what it was planned to, so what is said is right: 150 seconds in all.
-    output = [re.match(r" *(\d+)% of the run, (\S+) so far, about (\S+) left: (.*)", line) for line in lines]
+    output = [re.match(r" *(\d+) % of the run, (\S+) so far, about (\S+) left: (.*)", line) for line in lines]
     assert len(output) == 4
     for match in output:
         assert match is not None

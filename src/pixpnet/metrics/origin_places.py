@@ -13,14 +13,14 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pixpnet.box import hull
-from pixpnet.data import DataSet, Sample, preprocess
+from pixpnet.data import DataSet, Sample
 from pixpnet.metrics.answers import KnownBy, known_by
 from pixpnet.metrics.bootstrap import DefinedMean, class_clusters, defined_mean
 from pixpnet.metrics.draws import generator_for
-from pixpnet.metrics.health.patches import origins_by_image, refuse_if_moved
 from pixpnet.metrics.part_hits import PUBLISHED_IMAGE_SIDE, Region
 from pixpnet.metrics.regions import object_mask
 from pixpnet.model import PixPNet
+from pixpnet.model.origin_images import origin_images, refuse_misplaced
 
 RADIUS = 16
 """How near a part is near, in pixels of an image of 224 x 224."""
@@ -68,13 +68,13 @@ def prototype_places(
     radius = RADIUS * model.preprocessing.size / PUBLISHED_IMAGE_SIDE
     count = model.num_prototypes
     values: list[list[float | None]] = [[None] * count for _ in range(4)]
-    judged_by: KnownBy = "nothing"
-    for entry, origins in origins_by_image(model, data_set):
-        sample = preprocess(data_set.reader(entry), model.preprocessing)
+    object_known_by: KnownBy = "nothing"
+    for image in origin_images(model.origins or (), data_set):
+        sample = image.read(model, data_set)
+        refuse_misplaced(image.origins, sample)
         if object_mask(sample) is not None:
-            judged_by = known_by(sample)
-        for origin in origins:
-            refuse_if_moved(origin, sample.to_source)
+            object_known_by = known_by(sample)
+        for origin in image.origins:
             places = torch.rand(_RANDOM_PLACES, 2, generator=generator_for(seed, "prototype place", origin.prototype))
             centers = _centers(origin.boxes, places, sample.size)
             if centers is not None:
@@ -88,7 +88,7 @@ def prototype_places(
     on_object, random_on_object, near_part, random_near_part = (
         defined_mean(column, classes, seed) for column in values
     )
-    return PrototypePlaces(on_object, random_on_object, near_part, random_near_part, radius, judged_by)
+    return PrototypePlaces(on_object, random_on_object, near_part, random_near_part, radius, object_known_by)
 
 
 def _centers(

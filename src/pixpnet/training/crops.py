@@ -3,7 +3,6 @@
 Where the data set has annotated parts, `parts.json` says which of them each prototype's region holds.
 """
 
-from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +10,9 @@ from jaxtyping import UInt8
 from PIL import Image
 from torch import Tensor
 
-from pixpnet.data import DataSet, preprocess, to_uint8
+from pixpnet.data import DataSet, to_uint8
 from pixpnet.model import Origin, PixPNet, picture_name
+from pixpnet.model.origin_images import origin_images
 from pixpnet.model.part_names import parts_inside, write_part_names
 from pixpnet.progress import Progress
 from pixpnet.whole_file import written_whole
@@ -29,21 +29,20 @@ def write_crops(model: PixPNet, data: DataSet, folder: Path, progress: Progress 
     the annotated parts, where there are any.
 
     Raises:
-        ValueError: if the model's prototypes are not patches.
+        ValueError: if the model's prototypes are not patches of images of the data set.
     """
     if model.origins is None:
         raise ValueError("the prototypes of this model are not patches yet, so there is nothing to show")
     folder.mkdir(exist_ok=True)
-    entries = {entry.id: entry for entry in data.train}
-    by_image: dict[str, list[Origin]] = defaultdict(list)
-    for origin in model.origins:
-        by_image[origin.image].append(origin)
+    images = origin_images(model.origins, data)
+    if sum(len(image.origins) for image in images) < len(model.origins):
+        raise ValueError("some prototypes come from no training image of this data set, so they cannot be shown")
     point_names = [data.part_names[part] for part in data.point_parts]
     parts: list[tuple[str, ...]] = [()] * len(model.origins)
-    for done, (image, origins) in enumerate(by_image.items(), start=1):
-        sample = preprocess(data.reader(entries[image]), model.preprocessing)
+    for done, image in enumerate(images, start=1):
+        sample = image.read(model, data)
         pixels = to_uint8(sample.image.as_subclass(Tensor), model.preprocessing)
-        for origin in origins:
+        for origin in image.origins:
             name = picture_name(origin.prototype, len(model.origins))
             points = sample.keypoints.as_subclass(Tensor).numpy()
             parts[origin.prototype] = parts_inside(origin.boxes, points, sample.visible.numpy(), point_names)
@@ -52,7 +51,7 @@ def write_crops(model: PixPNet, data: DataSet, folder: Path, progress: Progress 
             with written_whole(folder / f"{name}.jpg") as temporary:
                 Image.fromarray(pixels).save(temporary, format="jpeg", quality=_QUALITY)
         if progress is not None:
-            progress("pictures of prototypes", done, len(by_image))
+            progress("pictures of prototypes", done, len(images))
     if point_names:
         write_part_names(folder, tuple(parts))
 

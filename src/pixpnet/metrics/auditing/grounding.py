@@ -9,7 +9,6 @@ between 0 and 1, and float32 kernels that add in another order (another batch si
 told apart from its patches by about 1e-3, and says so here.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -18,15 +17,14 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
-from pixpnet.data import DataSet, Entry, Sample, preprocess
+from pixpnet.data import DataSet
 from pixpnet.metrics.auditing.verdict import Desideratum, Finding, finding_of
 from pixpnet.model import Grid, Origin, PixPNet
+from pixpnet.model.origin_images import misplaced, origin_images
 from pixpnet.parts.precision import full_precision
 from pixpnet.progress import Progress
 
 TOLERANCE = 1e-4
-# Of the way back to the file, in its pixels.
-_PLACE_TOLERANCE = 1e-6
 # Of where parts are read, in cells: offsets are rounded like everything else.
 _PART_TOLERANCE = 1e-3
 _FROM_TRAINING = "every origin is a training image of a class that may give the prototype its patch"
@@ -184,25 +182,19 @@ class _Compared:
 
 
 def _compare(model: PixPNet, data: DataSet, origins: Sequence[Origin], progress: Progress | None) -> _Compared:
-    entries = {entry.id: entry for entry in data.train}
-    by_image: dict[str, list[Origin]] = defaultdict(list)
-    for origin in origins:
-        by_image[origin.image].append(origin)
     differences: dict[int, float] = {}
-    misplaced: list[int] = []
+    elsewhere: list[int] = []
     outside: list[int] = []
-    images = list(by_image)
+    images = origin_images(origins, data)
     for start in range(0, len(images), _BATCH):
         some = images[start : start + _BATCH]
-        samples = [_sample(model, data, entries[image]) for image in some]
+        samples = [image.read(model, data) for image in some]
         with torch.no_grad(), full_precision(model.device):
             pixels = torch.stack([sample.image.as_subclass(Tensor) for sample in samples])
             embeddings = [cells.float() for cells in model.embed(pixels.to(model.device, model.dtype))]
         for number, (image, sample) in enumerate(zip(some, samples, strict=True)):
-            way = sample.to_source.flatten()
-            for origin in by_image[image]:
-                if not (way - torch.tensor(origin.to_source, dtype=way.dtype)).abs().max() <= _PLACE_TOLERANCE:
-                    misplaced.append(origin.prototype)
+            elsewhere += [origin.prototype for origin in misplaced(image.origins, sample)]
+            for origin in image.origins:
                 difference = _difference(model.grid_of(origin.prototype), origin, embeddings, number)
                 if difference is None:
                     outside.append(origin.prototype)
@@ -210,7 +202,7 @@ def _compare(model: PixPNet, data: DataSet, origins: Sequence[Origin], progress:
                     differences[origin.prototype] = difference
         if progress is not None:
             progress("going back to the patches", start + len(some), len(images))
-    return _Compared(len(images), differences, tuple(misplaced), tuple(outside))
+    return _Compared(len(images), differences, tuple(elsewhere), tuple(outside))
 
 
 def _difference(grid: Grid, origin: Origin, embeddings: Sequence[Tensor], image: int) -> float | None:
@@ -229,7 +221,3 @@ def _difference(grid: Grid, origin: Origin, embeddings: Sequence[Tensor], image:
         return float("inf")
     prototype = comparison.prototypes[origin.prototype - grid.first].detach()
     return float((comparison.as_prototypes(patch.vectors[None])[0] - prototype).abs().max())
-
-
-def _sample(model: PixPNet, data: DataSet, entry: Entry) -> Sample:
-    return preprocess(data.reader(entry), model.preprocessing)

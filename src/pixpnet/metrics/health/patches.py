@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
 from jaxtyping import Bool
 from torch import Tensor
 
-from pixpnet.data import DataSet, Entry, preprocess
+from pixpnet.data import DataSet
 from pixpnet.metrics.owners import owners_of
 from pixpnet.metrics.part_hits import Region, part_hits
-from pixpnet.model import Origin, PixPNet
+from pixpnet.model import PixPNet
+from pixpnet.model.origin_images import origin_images, refuse_misplaced
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,9 @@ def patches(model: PixPNet, data_set: DataSet, tick: Callable[[], None]) -> list
     """
     result: list[Patch] = []
     labels, owners = model.labels.tolist(), owners_of(model)
-    for entry, origins in origins_by_image(model, data_set):
-        sample = preprocess(data_set.reader(entry), model.preprocessing)
-        for origin in origins:
-            refuse_if_moved(origin, sample.to_source)
+    for image in origin_images(model.origins or (), data_set):
+        sample, origins = image.read(model, data_set), image.origins
+        refuse_misplaced(origins, sample)
         hits = part_hits([origin.boxes for origin in origins], sample.keypoints, sample.visible, data_set.point_parts)
         shown = None if sample.masks is None else sample.masks.as_subclass(Tensor).any(dim=0)
         result += [
@@ -74,19 +73,9 @@ def patches(model: PixPNet, data_set: DataSet, tick: Callable[[], None]) -> list
     return sorted(result, key=lambda patch: patch.prototype)
 
 
-def origins_by_image(model: PixPNet, data_set: DataSet) -> list[tuple[Entry, list[Origin]]]:
-    """The training images that prototypes come from, each with the origins in it; origins elsewhere are left out."""
-    entries = {entry.id: entry for entry in data_set.train}
-    by_image: dict[str, list[Origin]] = {}
-    for origin in model.origins or ():
-        if origin.image in entries:
-            by_image.setdefault(origin.image, []).append(origin)
-    return [(entries[image], origins) for image, origins in by_image.items()]
-
-
 def images_of(model: PixPNet, data_set: DataSet) -> int:
     """How many images `patches` will look at."""
-    return len({origin.image for origin in model.origins or ()} & {entry.id for entry in data_set.train})
+    return len(origin_images(model.origins or (), data_set))
 
 
 def object_share(region: Region, shown: Bool[Tensor, "height width"]) -> float | None:
@@ -101,17 +90,3 @@ def object_share(region: Region, shown: Bool[Tensor, "height width"]) -> float |
     if not area:
         return None
     return sum(int(shown[y0:y1, x0:x1].sum()) for y0, x0, y1, x1 in region) / area
-
-
-def refuse_if_moved(origin: Origin, to_source: Tensor) -> None:
-    """Refuses an image that is not cut and scaled as it was when a prototype was taken from it.
-
-    Raises:
-        ValueError: if it is not.
-    """
-    now, then = to_source.numpy(), np.array(origin.to_source).reshape(3, 3)
-    if not np.allclose(now, then, rtol=1e-6, atol=1e-3):
-        raise ValueError(
-            f"{origin.image} is not cut and scaled as it was when prototype {origin.prototype} was taken from it, so "
-            "its region would be looked for in the wrong place: open the data set with the run's own options"
-        )

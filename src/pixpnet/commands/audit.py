@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixpnet.commands.device import DEVICE_HELP, MOVED_HELP, TRUST_HELP, choose_device
-from pixpnet.commands.family_text import MARKS, UNKNOWN
+from pixpnet.commands.family_text import MARKS, UNKNOWN, in_percent
 from pixpnet.commands.measured_text import draw_words
 from pixpnet.views.console import plain_console
 from pixpnet.views.progress import progress_bars
+from pixpnet.wording import aligned
 
 if TYPE_CHECKING:
     from jsonargparse import ArgumentParser, Namespace
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from pixpnet.data import DataSet
     from pixpnet.metrics.auditing import Audit, Finding, Verdict
+    from pixpnet.metrics.suite import MeasuredParts
     from pixpnet.model import PixPNet
     from pixpnet.training import Run
 
@@ -89,8 +91,8 @@ def run(args: Namespace) -> int:
             pixels=args.pixels,
             progress=progress,
         )
-    *parts, where = _measured(run_folder)
-    row = table_row(result, model, run_folder, (parts[0], parts[1]))
+    parts = _measured(run_folder)
+    row, where = table_row(result, model, run_folder, parts), _measured_on(parts)
     if args.json:
         sys.stdout.write(json.dumps(_record(args.run, result, row, where), indent=1) + "\n")
     else:
@@ -98,7 +100,7 @@ def run(args: Namespace) -> int:
     return EXIT_CODES[result.verdict]
 
 
-def table_row(result: Audit, model: PixPNet, run: Run, parts: tuple[str, str]) -> dict[str, str]:
+def table_row(result: Audit, model: PixPNet, run: Run, parts: MeasuredParts | None) -> dict[str, str]:
     """The run's row of the paper's Table 1.
 
     The paper's ± is over runs. One run has an interval for images like these, in its place.
@@ -107,9 +109,9 @@ def table_row(result: Audit, model: PixPNet, run: Run, parts: tuple[str, str]) -
         result: of the audit.
         model: of the run.
         run: the run.
-        parts: consistency and stability, as `pixpnet measure` found them for this very model.
+        parts: consistency and stability, where this very model was measured.
     """
-    judged = None if result.conduct.metrics is None else result.conduct.metrics.test
+    evaluation = None if result.conduct.metrics is None else result.conduct.metrics.test
     at = f" @ {model.backbone.cut}" if model.backbone.cut else ""
     size = result.reasoning.size
     return {
@@ -121,37 +123,34 @@ def table_row(result: Audit, model: PixPNet, run: Run, parts: tuple[str, str]) -
         "Expl. size +": str(size.positive),
         "Expl. size ±": str(size.both),
         "P": str(model.num_prototypes),
-        "MRF": f"{100 * result.localization.mean_field:.1f}",
-        "Win. region": UNKNOWN if (region := result.localization.winning_region) is None else f"{100 * region:.1f}",
-        "Acc.": UNKNOWN if judged is None else f"{100 * judged.accuracy:.1f}",
-        "95 %": UNKNOWN if judged is None else f"{100 * judged.interval.low:.1f}–{100 * judged.interval.high:.1f}",
-        "S_con": parts[0],
-        "S_sta": parts[1],
+        "MRF": in_percent(result.localization.mean_field),
+        "Win. region": in_percent(result.localization.winning_region),
+        "Acc.": in_percent(None if evaluation is None else evaluation.accuracy),
+        "95 %": UNKNOWN
+        if evaluation is None
+        else f"{in_percent(evaluation.interval.low)}–{in_percent(evaluation.interval.high)}",
+        "S_con": in_percent(None if parts is None else parts.consistency),
+        "S_sta": in_percent(None if parts is None else parts.stability),
         "Val. set": MARKS[result.conduct.findings[0].verdict],
     }
 
 
-def _measured(run: Run) -> tuple[str, str, str]:
-    """Consistency and stability of the field mapping where this very model was measured, and on which images."""
-    from pixpnet.metrics.suite import read_table
+def _measured(run: Run) -> MeasuredParts | None:
+    """What `pixpnet measure` found for this very model; the audit stands without it."""
+    from pixpnet.metrics.suite import measured_parts
 
-    unknown = UNKNOWN, UNKNOWN, "not measured"
-    if not (run.path / "measure" / "table.json").exists():
-        return unknown
     try:
-        table = read_table(run.path)
-    except ValueError as error:  # the audit stands without it
+        return measured_parts(run.path, run.fingerprint())
+    except ValueError as error:
         sys.stderr.write(f"warning: no S_con and S_sta: {error}\n")
-        return unknown
-    row = next((row for row in table.rows if row.mapping == "field"), None)
-    draw = table.part_draw
-    if row is None or row.window is None or draw is None or table.model != run.fingerprint():
-        return unknown
-    shown = [
-        UNKNOWN if rate is None else f"{100 * rate.mean:.1f}" for rate in (row.window.consistency, row.window.stability)
-    ]
-    where = f"{table.settings.split}, {draw_words(draw)}, window of {table.window} x {table.window} pixels"
-    return shown[0], shown[1], where
+        return None
+
+
+def _measured_on(parts: MeasuredParts | None) -> str:
+    if parts is None:
+        return "not measured"
+    table = parts.table
+    return f"{table.settings.split}, {draw_words(parts.draw)}, window of {table.window} x {table.window} pixels"
 
 
 def _open(run: Run, moved_to: str | None, console: Console) -> DataSet | None:
@@ -177,10 +176,8 @@ def _parts(result: Audit) -> tuple[tuple[str, Verdict, tuple[Finding, ...]], ...
 
 
 def _text(result: Audit, row: dict[str, str], where: str) -> str:
-    widths = {name: max(len(name), len(value)) for name, value in row.items()}
     lines = [
-        "  ".join(f"{name:{width}s}" for name, width in widths.items()).rstrip(),
-        "  ".join(f"{row[name]:{width}s}" for name, width in widths.items()).rstrip(),
+        *aligned([tuple(row), tuple(row.values())]),
         f"S_con, S_sta: {where}",
         "",
         LEGEND,

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixpnet.commands.device import DEVICE_HELP, MOVED_HELP, TRUST_HELP, choose_device
-from pixpnet.commands.family_text import csv_table, latex_table, text_table
+from pixpnet.commands.family_text import csv_table, in_percent, latex_table, spread_words, text_table
 from pixpnet.commands.output import check_output
 from pixpnet.views.console import plain_console
 from pixpnet.views.progress import progress_bars
+from pixpnet.wording import aligned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -180,21 +181,16 @@ def _text(groups: Sequence[RunGroup]) -> str:
     for group in groups:
         first = group.tables[0]
         seeds = ", ".join(map(str, group.seeds))
-        head = (first.backbone, seeds, f"{100 * first.mean_field:.1f}", _words(_accuracy(group), 100, 1))
+        head = (first.backbone, seeds, in_percent(first.mean_field), spread_words(_accuracy(group)))
         for index, mapping in enumerate(group.mappings):
             figures = _figures(group, mapping)
-            shown = [_words(figures[name], *((1, 2) if name == "AUSC" else (100, 1))) for name in figures]
+            shown = [spread_words(figures[name], number=_area if name == "AUSC" else in_percent) for name in figures]
             cells.append((*(head if index == 0 else ("",) * len(head)), mapping, *shown))
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = ["  ".join(f"{cell:{width}s}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+    lines = aligned(cells)
     if any(len(group.tables) > 1 for group in groups):
         lines += ["", "± is the standard deviation over runs that differ in their seed alone."]
     return "\n".join(lines) + "\n"
 
 
-def _words(spread: Spread | None, factor: float, digits: int) -> str:
-    if spread is None:
-        return "–"
-    mean = f"{factor * spread.mean:.{digits}f}"
-    deviation = "" if spread.deviation is None else f" ± {factor * spread.deviation:.{digits}f}"
-    return mean + deviation + (f" (undefined in {spread.undefined})" if spread.undefined else "")
+def _area(value: float) -> str:
+    return f"{value:.2f}"

@@ -11,7 +11,7 @@ from pixpnet.class_names import printable
 from pixpnet.wording import aligned
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pixpnet.metrics.auditing import Verdict
     from pixpnet.metrics.family_table import FamilyRow
@@ -75,7 +75,7 @@ def cells_of(row: FamilyRow) -> tuple[str, ...]:
         str(facts.positive),
         str(facts.both),
         str(counts[0]) if len(counts) == 1 else f"{counts[0]}-{counts[-1]}",
-        f"{100 * facts.mean_field:.1f}",
+        in_percent(facts.mean_field),
         spread_words(row.winning_region, deviation=False),
         spread_words(row.accuracy),
         spread_words(spread(row.consistency)),
@@ -112,13 +112,21 @@ def latex_table(rows: Sequence[FamilyRow]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def spread_words(values: Spread | None, deviation: bool = True) -> str:
-    """A mean in percent, with its deviation where there are several."""
+def in_percent(share: float | None) -> str:
+    """A cell of a column that is in percent, with one digit behind the point, so that rows compare at a glance.
+
+    >>> in_percent(0.8333), in_percent(None)
+    ('83.3', '–')
+    """
+    return UNKNOWN if share is None else f"{100 * share:.1f}"
+
+
+def spread_words(values: Spread | None, deviation: bool = True, number: Callable[[float], str] = in_percent) -> str:
+    """A mean in percent, or as `number` writes it, with its deviation where there are several."""
     if values is None:
         return UNKNOWN
-    mean = f"{100 * values.mean:.1f}"
-    spread = "" if values.deviation is None or not deviation else f" ± {100 * values.deviation:.1f}"
-    return mean + spread + (f" (undefined in {values.undefined})" if values.undefined else "")
+    spread = "" if values.deviation is None or not deviation else f" ± {number(values.deviation)}"
+    return number(values.mean) + spread + (f" (undefined in {values.undefined})" if values.undefined else "")
 
 
 def _latex_line(cells: Sequence[str]) -> str:

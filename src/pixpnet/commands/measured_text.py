@@ -31,8 +31,8 @@ def table_text(table: Table) -> str:
     """All of a table, for people."""
     accuracy = table.accuracy
     lines = [
-        f"{table.backbone} on {table.data}, {table.settings.split}: accuracy {100 * accuracy.share:.1f} "
-        f"({100 * accuracy.low:.1f} to {100 * accuracy.high:.1f}) of {accuracy.images} images, "
+        f"{table.backbone} on {table.data}, {table.settings.split}: accuracy {percent(accuracy.share)} "
+        f"({percent(accuracy.low)} to {percent(accuracy.high)}) of {accuracy.images} images, "
         f"mean field {percent(table.mean_field)}",
         "",
         *aligned([_COLUMNS, *map(row_cells, table.rows)]),

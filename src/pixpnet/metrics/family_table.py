@@ -15,8 +15,7 @@ from pixpnet.data import DataError
 from pixpnet.family import member_named
 from pixpnet.metrics.auditing import Verdict, audit, together
 from pixpnet.metrics.auditing.localization import THRESHOLD
-from pixpnet.metrics.bootstrap import Estimate
-from pixpnet.metrics.suite import Spread, read_table, spread
+from pixpnet.metrics.suite import Spread, measured_parts, spread
 from pixpnet.metrics.suite.comparing import without_seed
 from pixpnet.progress import Progress
 from pixpnet.records import BadRecord, from_plain, to_plain
@@ -233,16 +232,9 @@ def _row(group: Sequence[tuple[Run, RunFacts]]) -> FamilyRow:
 
 
 def _measured(run: Run) -> tuple[float | None, float | None]:
-    """S_con and S_sta of the field mapping in the published window, where this very model was measured."""
+    """S_con and S_sta, where this very model was measured; a damaged table is none."""
     try:
-        table = read_table(run.path)
+        parts = measured_parts(run.path, run.fingerprint())
     except ValueError:
-        return None, None
-    row = next((row for row in table.rows if row.mapping == "field"), None)
-    if table.model != run.fingerprint() or row is None or row.window is None:
-        return None, None
-    return _mean(row.window.consistency), _mean(row.window.stability)
-
-
-def _mean(estimate: Estimate | None) -> float | None:
-    return None if estimate is None else estimate.mean
+        parts = None
+    return (None, None) if parts is None else (parts.consistency, parts.stability)

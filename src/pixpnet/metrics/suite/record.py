@@ -250,6 +250,45 @@ def table_from_plain(values: object) -> Table:
     return replace(from_plain(Table, {**values, "config": to_plain(config)}, "table"), config=config)
 
 
+@dataclass(frozen=True)
+class MeasuredParts:
+    """What `measure` found about the parts that a model's prototypes show, with the field mapping.
+
+    Attributes:
+        consistency: S_con in the published window; None where it is undefined.
+        stability: S_sta in the published window; None where it is undefined.
+        table: that they are from.
+        draw: the images they were measured on.
+    """
+
+    consistency: float | None
+    stability: float | None
+    table: Table
+    draw: ClassDraw
+
+
+def measured_parts(run: Path, model: str) -> MeasuredParts | None:
+    """Consistency and stability of a run, where this very model was measured; else None.
+
+    Args:
+        run: the folder of the run.
+        model: the fingerprint of its model.
+
+    Raises:
+        ValueError: if there is a table and it is damaged.
+    """
+    if not (run / "measure" / TABLE_FILE).exists():
+        return None
+    table = read_table(run)
+    row = next((row for row in table.rows if row.mapping == "field"), None)
+    if table.model != model or row is None or row.window is None or table.part_draw is None:
+        return None
+    consistency, stability = (
+        None if rate is None else rate.mean for rate in (row.window.consistency, row.window.stability)
+    )
+    return MeasuredParts(consistency, stability, table, table.part_draw)
+
+
 def read_table(path: Path) -> Table:
     """The table of a run, or of a folder that `measure` wrote to.
 

@@ -120,9 +120,10 @@ def _writer(args: Namespace, names: tuple[str, ...]) -> Iterator[Write]:
 @contextmanager
 def _as_text(stream: TextIO, names: tuple[str, ...]) -> Iterator[Write]:
     def write(answer: Prediction) -> None:
+        ranking = answer.ranking
         best = ", ".join(
-            f"{names[label]} {probability(float(answer.probabilities[label]))} ({answer.logits[label]:.2f})"
-            for label in answer.ranking[:_SHOWN]
+            f"{names[label]} {probability(ranking.probabilities[label])} ({ranking.logits[label]:.2f})"
+            for label in ranking.labels[:_SHOWN]
         )
         stream.write(f"{on_one_line(answer.path)}: {best}\n")
 
@@ -135,7 +136,8 @@ def _as_csv(stream: TextIO, names: tuple[str, ...]) -> Iterator[Write]:
     table.writerow(COLUMNS)
 
     def write(answer: Prediction) -> None:
-        best = [(names[label], f"{answer.probabilities[label]:.6f}") for label in answer.ranking[:2]]
+        ranking = answer.ranking
+        best = [(names[label], f"{ranking.probabilities[label]:.6f}") for label in ranking.labels[:2]]
         table.writerow((answer.path, *(cell for pair in best for cell in pair)))
 
     yield write
@@ -148,11 +150,12 @@ def _as_json(stream: TextIO, names: tuple[str, ...]) -> Iterator[Write]:
 
     def write(answer: Prediction) -> None:
         nonlocal begun
+        ranking = answer.ranking
         record = {
             "image": str(answer.path),
-            "class": names[answer.ranking[0]],
-            "logits": {names[label]: float(answer.logits[label]) for label in answer.ranking},
-            "probabilities": {names[label]: float(answer.probabilities[label]) for label in answer.ranking},
+            "class": names[ranking.labels[0]],
+            "logits": {names[label]: ranking.logits[label] for label in ranking.labels},
+            "probabilities": {names[label]: ranking.probabilities[label] for label in ranking.labels},
         }
         stream.write((",\n" if begun else "[\n") + json.dumps(record))
         begun = True

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import overload
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from pixpnet.data import Sample
 from pixpnet.data.pictures import Picture
@@ -14,6 +14,7 @@ from pixpnet.explanation.explaining import as_the_network_sees, explain_batch
 from pixpnet.explanation.proving import prove
 from pixpnet.explanation.record import Explanation
 from pixpnet.model import PixPNet
+from pixpnet.model.predicting import rankings
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Predictor:
         source: a run folder, a ``model.safetensors``, or a model.
         device: where to compute; by default where the model is, the CPU for one that is read.
         batch_size: how many pictures go through the network at once.
-        trust_code: the backbone may be a person's own code, which is imported and called. Only say so for files that
+        trust_code: the backbone may be code of your own, which is imported and called. Only allow it for files that
             you trust.
         backbone: the network that a model file was trained on, where that was an object; see `PixPNet.load`.
 
@@ -134,15 +135,10 @@ class Predictor:
     def _predict(self, pictures: Sequence[Picture]) -> list[PredictedClass]:
         answers: list[PredictedClass] = []
         for samples in self._batches(pictures):
-            images = torch.stack([sample.image.as_subclass(Tensor) for sample in samples])
-            with torch.no_grad():
-                logits = self.model(images.to(self.model.device, self.model.dtype)).logits.double()
-            for sample, shares in zip(samples, logits.softmax(dim=1).tolist(), strict=True):
-                first, second = sorted(range(len(shares)), key=lambda label: -shares[label])[:2]
-                names = self.class_names
-                answers.append(
-                    PredictedClass(sample.id, first, names[first], shares[first], names[second], tuple(shares))
-                )
+            for sample, ranking in zip(samples, rankings(self.model, samples), strict=True):
+                first, second = ranking.labels[:2]
+                names, shares = self.class_names, ranking.probabilities
+                answers.append(PredictedClass(sample.id, first, names[first], shares[first], names[second], shares))
         return answers
 
     def _explain(self, pictures: Sequence[Picture], classes: Sequence[str | int], proven: bool) -> list[Explanation]:

@@ -1,14 +1,13 @@
 """Answers for picture files: in the order of the files, in batches, and in the memory of one batch."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from pixpnet.data import ImageError, Sample, preprocess, read_sample
@@ -19,20 +18,26 @@ _MOST_READERS = 8
 
 
 @dataclass(frozen=True)
-class Prediction:
-    """What a model takes a picture for.
+class Ranking:
+    """How a model ranks the classes for a picture.
 
     Attributes:
-        path: of the picture.
         logits: of every class.
         probabilities: softmax of the logits, which is not calibrated.
-        ranking: labels, the most probable first.
+        labels: of all classes, the most probable first; of equals the one with the lower number.
     """
 
+    logits: tuple[float, ...]
+    probabilities: tuple[float, ...]
+    labels: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model takes a picture file for."""
+
     path: Path
-    logits: Float[Tensor, " classes"]
-    probabilities: Float[Tensor, " classes"]
-    ranking: tuple[int, ...]
+    ranking: Ranking
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,18 @@ class Unreadable:
 
     path: Path
     reason: str
+
+
+def rankings(model: PixPNet, samples: Sequence[Sample]) -> tuple[Ranking, ...]:
+    """One forward pass for preprocessed pictures, and what it says of each."""
+    if not samples:
+        return ()
+    images = torch.stack([sample.image.as_subclass(Tensor) for sample in samples])
+    with torch.no_grad():
+        logits = model(images.to(model.device, model.dtype)).logits.double().cpu()
+    order = logits.argsort(dim=1, descending=True, stable=True)
+    rows = zip(logits.tolist(), logits.softmax(dim=1).tolist(), order.tolist(), strict=True)
+    return tuple(Ranking(*map(tuple, row)) for row in rows)
 
 
 def predict_files(
@@ -70,19 +87,9 @@ def predict_files(
 def _answers(
     model: PixPNet, paths: tuple[Path, ...], samples: tuple[Sample | str, ...]
 ) -> Iterator[Prediction | Unreadable]:
-    images = [sample.image.as_subclass(Tensor) for sample in samples if isinstance(sample, Sample)]
-    if images:
-        with torch.no_grad():
-            logits = model(torch.stack(images).to(model.device, model.dtype)).logits.float().cpu()
-        probabilities = logits.softmax(dim=1)
-        order = logits.argsort(dim=1, descending=True, stable=True).tolist()
-    row = 0
+    ranked = iter(rankings(model, [sample for sample in samples if isinstance(sample, Sample)]))
     for path, sample in zip(paths, samples, strict=True):
-        if isinstance(sample, Sample):
-            yield Prediction(path, logits[row], probabilities[row], tuple(order[row]))
-            row += 1
-        else:
-            yield Unreadable(path, sample)
+        yield Prediction(path, next(ranked)) if isinstance(sample, Sample) else Unreadable(path, sample)
 
 
 def _read(model: PixPNet, path: Path) -> Sample | str:

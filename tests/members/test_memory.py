@@ -42,7 +42,9 @@ def small_network(name: str) -> PixPNet:
     if any(field.name == "dim" for field in fields(architecture)):
         architecture = replace(architecture, dim=32)
     names = [f"class {label}" for label in range(CLASSES)]
-    return PixPNet(Backbone(layers, "", (SIZE, SIZE)), architecture, names, Preprocessing().scaled_to(SIZE), member=name)
+    return PixPNet(
+        Backbone(layers, "", (SIZE, SIZE)), architecture, names, Preprocessing().scaled_to(SIZE), member=name
+    )
 
 
 @pytest.mark.parametrize("name", MEMBERS)

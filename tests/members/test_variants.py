@@ -177,6 +177,30 @@ def test_only_semi_protopnet_never_replaces_and_may_be_kept_after_every_joint_ep
     ]  # fmt: skip
 
 
+# Where learning begins ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [*NAMES, "protopnet", "proto2proto", "protopshare"])
+def test_squared_distances_begin_at_about_1_on_photographs_and_at_dozens_as_published(name: str) -> None:
+    member = member_named(name)
+    torch.manual_seed(0)
+    cells = torch.randn(2, 256, 6, 6)
+    for preset, settings in member.presets.items():
+        parts = member.parts(settings.architecture, (256,), 4)
+        with torch.no_grad():
+            distances = parts.comparisons[0].distance_maps(parts.add_ons[0](cells))
+        if preset in ("laptop", "frozen", "tail"):
+            assert 0.5 < distances.mean() < 2
+        else:
+            assert distances.mean() > 10
+
+
+@pytest.mark.parametrize("name", [*NAMES, "protopnet", "proto2proto", "protopshare"])
+def test_losses_of_all_presets_are_those_of_the_paper(name: str) -> None:
+    presets: Any = member_named(name).presets
+    assert {settings.losses for settings in presets.values()} == {presets["paper"].losses}
+
+
 # Windows ------------------------------------------------------------------------------------------------------------
 
 

@@ -46,6 +46,20 @@ def test_first_weights_are_normal_with_the_spread_of_their_scheme(kind: str, sec
         assert beyond == pytest.approx(0.0455, abs=0.01)
 
 
+@pytest.mark.parametrize("channels", [64, 512])
+@pytest.mark.parametrize("deviation", [0.02, 0.1])
+def test_small_first_weights_put_embeddings_of_normalized_cells_about_the_center(
+    channels: int, deviation: float
+) -> None:
+    torch.manual_seed(0)
+    cells = 3 * torch.randn(8, channels, 8, 8) + 1
+    with torch.no_grad():
+        embeddings = build_add_on(channels, 256, cells="normalized", deviation=deviation)(cells)
+    assert embeddings.mean().item() == pytest.approx(0.5, abs=0.1 * deviation)
+    # About each channel's own weights: 256 of them, so a few percent.
+    assert (embeddings - 0.5).square().mean().sqrt().item() == pytest.approx(deviation, rel=0.1)
+
+
 def test_it_computes_what_its_parts_say() -> None:
     add_on = seeded("xavier").double()
     first, _, second, _ = add_on

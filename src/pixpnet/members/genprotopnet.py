@@ -18,6 +18,7 @@ from pixpnet.members.squared import (
     learning_head_parts,
     learning_head_stages,
 )
+from pixpnet.members.starting import for_photographs
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,8 @@ class GenProtoPNetConfig(LearningHeadConfig):
     losses: HeadLosses = field(default_factory=HeadLosses)
 
 
-PRESETS: Mapping[str, GenProtoPNetConfig] = presets_with_head(
-    GenProtoPNetConfig(), GenProtoPNetArchitecture(cells="normalized")
+PRESETS: Mapping[str, GenProtoPNetConfig] = for_photographs(
+    presets_with_head(GenProtoPNetConfig(), GenProtoPNetArchitecture(cells="normalized"))
 )
 
 MEMBER = Member(

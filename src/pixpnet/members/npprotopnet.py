@@ -20,6 +20,7 @@ from pixpnet.members.squared import (
     presets_without_head,
     squared_parts,
 )
+from pixpnet.members.starting import for_photographs
 
 if TYPE_CHECKING:
     from pixpnet.parts import Parts
@@ -41,8 +42,8 @@ class NPProtoPNetConfig(FixedHeadConfig):
     architecture: NPProtoPNetArchitecture = field(default_factory=NPProtoPNetArchitecture)
 
 
-PRESETS: Mapping[str, NPProtoPNetConfig] = presets_without_head(
-    NPProtoPNetConfig(), NPProtoPNetArchitecture(cells="normalized")
+PRESETS: Mapping[str, NPProtoPNetConfig] = for_photographs(
+    presets_without_head(NPProtoPNetConfig(), NPProtoPNetArchitecture(cells="normalized"))
 )
 
 

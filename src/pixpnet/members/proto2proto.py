@@ -33,6 +33,7 @@ from pixpnet.members.squared import (
     learning_head,
     squared_parts,
 )
+from pixpnet.members.starting import for_photographs
 from pixpnet.records import refuse_above
 from pixpnet.settings import Optimization, Replacement, not_negative, positive
 
@@ -118,8 +119,8 @@ class Proto2ProtoConfig(LearningHeadConfig):
 
 
 # As long as the embeddings of a ProtoPNet on small budgets.
-PRESETS: Mapping[str, Proto2ProtoConfig] = presets_with_head(
-    Proto2ProtoConfig(), Proto2ProtoArchitecture(dim=128, cells="normalized")
+PRESETS: Mapping[str, Proto2ProtoConfig] = for_photographs(
+    presets_with_head(Proto2ProtoConfig(), Proto2ProtoArchitecture(dim=128, cells="normalized"))
 )
 
 

@@ -26,6 +26,7 @@ from pixpnet.members.squared import (
     owned_parts,
     refuse_given_owners,
 )
+from pixpnet.members.starting import for_photographs
 from pixpnet.records import ADDED_LATER, refuse_above
 from pixpnet.settings import positive
 
@@ -82,7 +83,9 @@ class ProtoPNetConfig(LearningHeadConfig):
         refuse_given_owners(self.architecture)
 
 
-PRESETS: Mapping[str, ProtoPNetConfig] = presets_with_head(ProtoPNetConfig(), ProtoPNetArchitecture(cells="normalized"))
+PRESETS: Mapping[str, ProtoPNetConfig] = for_photographs(
+    presets_with_head(ProtoPNetConfig(), ProtoPNetArchitecture(cells="normalized"))
+)
 
 
 @dataclass(frozen=True)

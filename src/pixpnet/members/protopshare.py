@@ -38,6 +38,7 @@ from pixpnet.members.squared import (
     owned_parts,
     refuse_given_owners,
 )
+from pixpnet.members.starting import for_photographs
 from pixpnet.settings import Frame, Optimization, Replacement
 
 if TYPE_CHECKING:
@@ -115,13 +116,15 @@ def _small(optim: Optimization, frame: Frame | None = None) -> ProtoPShareConfig
     )
 
 
-PRESETS: Mapping[str, ProtoPShareConfig] = {
-    "paper": ProtoPShareConfig(frame="crop"),
-    "laptop": _small(budgets.LAPTOP),
-    "scratch": _small(budgets.SCRATCH),
-    "frozen": _small(budgets.FROZEN, "stretch"),
-    "tail": _small(budgets.TAIL, "stretch"),
-}
+PRESETS: Mapping[str, ProtoPShareConfig] = for_photographs(
+    {
+        "paper": ProtoPShareConfig(frame="crop"),
+        "laptop": _small(budgets.LAPTOP),
+        "scratch": _small(budgets.SCRATCH),
+        "frozen": _small(budgets.FROZEN, "stretch"),
+        "tail": _small(budgets.TAIL, "stretch"),
+    }
+)
 
 
 def begin(model: "PixPNet", config: ProtoPShareConfig, others: "OtherModels") -> None:

@@ -19,6 +19,7 @@ from pixpnet.members.squared import (
     presets_without_head,
     squared_parts,
 )
+from pixpnet.members.starting import for_photographs
 
 if TYPE_CHECKING:
     from pixpnet.parts import Parts
@@ -58,8 +59,8 @@ class PsProtoPNetConfig(FixedHeadConfig):
     architecture: PsProtoPNetArchitecture = field(default_factory=PsProtoPNetArchitecture)
 
 
-PRESETS: Mapping[str, PsProtoPNetConfig] = presets_without_head(
-    PsProtoPNetConfig(), PsProtoPNetArchitecture(cells="normalized")
+PRESETS: Mapping[str, PsProtoPNetConfig] = for_photographs(
+    presets_without_head(PsProtoPNetConfig(), PsProtoPNetArchitecture(cells="normalized"))
 )
 
 

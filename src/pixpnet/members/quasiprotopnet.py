@@ -19,6 +19,7 @@ from pixpnet.members.squared import (
     presets_without_head,
     squared_parts,
 )
+from pixpnet.members.starting import for_photographs
 
 if TYPE_CHECKING:
     from pixpnet.parts import Parts
@@ -48,8 +49,8 @@ class QuasiProtoPNetConfig(FixedHeadConfig):
     architecture: QuasiProtoPNetArchitecture = field(default_factory=QuasiProtoPNetArchitecture)
 
 
-PRESETS: Mapping[str, QuasiProtoPNetConfig] = presets_without_head(
-    QuasiProtoPNetConfig(), QuasiProtoPNetArchitecture(cells="normalized")
+PRESETS: Mapping[str, QuasiProtoPNetConfig] = for_photographs(
+    presets_without_head(QuasiProtoPNetConfig(), QuasiProtoPNetArchitecture(cells="normalized"))
 )
 
 

@@ -25,6 +25,7 @@ from pixpnet.members.squared import (
     presets_without_replacement,
     squared_parts,
 )
+from pixpnet.members.starting import for_photographs
 from pixpnet.settings import Frame, Optimization
 
 if TYPE_CHECKING:
@@ -62,8 +63,8 @@ class SemiProtoPNetConfig:
     frame: Frame | None = None
 
 
-PRESETS: Mapping[str, SemiProtoPNetConfig] = presets_without_replacement(
-    SemiProtoPNetConfig(), SemiProtoPNetArchitecture(cells="normalized")
+PRESETS: Mapping[str, SemiProtoPNetConfig] = for_photographs(
+    presets_without_replacement(SemiProtoPNetConfig(), SemiProtoPNetArchitecture(cells="normalized"))
 )
 
 

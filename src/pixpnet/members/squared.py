@@ -15,6 +15,7 @@ from pixpnet.members.classwise import (
     classwise_parts,
     refuse_without_head_epochs,
 )
+from pixpnet.members.starting import centered_deviation
 from pixpnet.records import ADDED_LATER, refuse_above
 from pixpnet.settings import Frame, Optimization, Replacement, not_negative, positive
 
@@ -68,9 +69,13 @@ class CellArchitecture(RegularArchitecture):
 
     Attributes:
         epsilon: keeps the similarity finite at distance 0
+        start: where learning begins. spread is published: weights of the add-on by Kaiming, prototypes uniform in
+            [0, 1), and squared distances of dozens. centered has small weights, so that embeddings of normalized cells
+            lie about 0.5, and prototypes drawn likewise: squared distances are about 1, of windows too
     """
 
     epsilon: float = 1e-4
+    start: Literal["spread", "centered"] = field(default="spread", metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -222,7 +227,10 @@ def squared_parts(
     from pixpnet import parts as made
 
     measure, similarity = made.SquaredL2(), made.Original(architecture.epsilon)
-    return regular_parts(architecture, channels, num_classes, measure, similarity, decision, owners)
+    rows, cols = architecture.kernel
+    numbers = architecture.dim * rows * cols
+    deviation = centered_deviation(numbers) if architecture.start == "centered" else None
+    return regular_parts(architecture, channels, num_classes, measure, similarity, decision, owners, deviation)
 
 
 def regular_parts(
@@ -233,6 +241,7 @@ def regular_parts(
     similarity: "Similarity",
     decision: "Callable[[Ownership], Decision]",
     owners: Owners | None = None,
+    deviation: float | None = None,
 ) -> "Parts":
     """The regular add-on, and prototypes between 0 and 1, of which the nearest patch counts.
 
@@ -244,6 +253,8 @@ def regular_parts(
         similarity: from the measure.
         decision: makes it, from the ownership.
         owners: the classes that each prototype speaks for, where they are not shared out equally.
+        deviation: of embeddings and prototypes from 0.5 at first; None for the published start, Kaiming weights and
+            prototypes uniform in [0, 1).
 
     Raises:
         ValueError: if there are owners of prototypes of other grids.
@@ -253,11 +264,14 @@ def regular_parts(
     from pixpnet import parts as made
 
     def comparison(count: int) -> made.Comparison:
-        prototypes = torch.rand(count, architecture.dim, *architecture.kernel)
+        shape = (count, architecture.dim, *architecture.kernel)
+        prototypes = torch.rand(shape) if deviation is None else torch.normal(0.5, deviation, shape)
         return made.Comparison(prototypes, measure, similarity, made.Nearest())
 
     def add_on(count: int) -> "nn.Module":
-        return made.build_add_on(count, architecture.dim, "kaiming", architecture.cells, architecture.channel_dropout)
+        return made.build_add_on(
+            count, architecture.dim, "kaiming", architecture.cells, architecture.channel_dropout, deviation
+        )
 
     if owners is None:
         own = architecture.prototypes_per_class

@@ -37,6 +37,7 @@ def build_add_on(
     last: Literal["xavier", "kaiming"] = "xavier",
     cells: Literal["plain", "normalized"] = "plain",
     channel_dropout: float = 0.0,
+    deviation: float | None = None,
 ) -> nn.Sequential:
     """1x1 convolution, ReLU, 1x1 convolution, sigmoid; it sees what the cell under it sees and nothing else.
 
@@ -46,6 +47,8 @@ def build_add_on(
         last: first weights of the convolution before the sigmoid.
         cells: whether the channels of each cell are normalised first.
         channel_dropout: share of the backbone's channels that are left out while learning.
+        deviation: instead of `last`, weights so small that the embeddings of normalized cells lie about 0.5 with this
+            standard deviation at first.
 
     >>> [type(layer).__name__ for layer in build_add_on(8, 4)]
     ['Conv2d', 'ReLU', 'Conv2d', 'Sigmoid']
@@ -55,7 +58,11 @@ def build_add_on(
     first = nn.Conv2d(channels, dim, kernel_size=1)
     second = nn.Conv2d(dim, dim, kernel_size=1)
     nn.init.kaiming_normal_(first.weight, mode="fan_out", nonlinearity="relu")
-    if last == "xavier":
+    if deviation is not None:
+        # The channels of a normalized cell have mean square 1, those behind the ReLU channels / dim, and the slope of
+        # the sigmoid at 0 is 1/4.
+        nn.init.normal_(second.weight, std=4 * deviation * channels**-0.5)
+    elif last == "xavier":
         # App. K: the gain of a ReLU is wrong before a sigmoid.
         nn.init.xavier_normal_(second.weight, gain=1.0)
     else:

@@ -4,7 +4,7 @@
     python studies/family.py --data birds --out runs/family-birds
 
 Trains every member once (seed 0), and those named by `--several` for all `--seeds`; with `--windows` a PixPNet on
-windows stands beside them. Features of the frozen backbone are computed once and shared by all.
+windows (its preset `photos`) stands beside them. Features of the frozen backbone are computed once and shared by all.
 Each run opens the test split once, at its end. A run that is there is not trained again, one that was interrupted goes
 on, so the command can be repeated. The table is printed and written to `family.md`, with figures beside it.
 
@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pixpnet.commands.family_text import COLUMNS, cells_of, csv_table, text_table
-from pixpnet.config import RunConfig
+from pixpnet.config import RunConfig, read_config
 from pixpnet.family import MEMBERS, member_named
 from pixpnet.metrics.family_table import FamilyRow, family_table
 from pixpnet.training import Nobody, resume, train
@@ -27,7 +27,6 @@ from pixpnet.views.family_figures import accuracy_figure, venn_figure
 SEVERAL = ("pixpnet", "protopnet", "cosineprotopnet", "tesnet", "protopool", "prototree")
 # Members that begin with, or learn from, another run: that of a ProtoPNet with the same seed.
 BUILDS_ON = {"protopshare": "start", "proto2proto": "teacher"}
-WINDOWS = {"at": "layer4", "size": 384, "window": 72.0, "window_stride": 40.0, "window_from": "layer1"}
 
 
 def configuration(args: argparse.Namespace, member: str, seed: int) -> RunConfig:
@@ -47,9 +46,22 @@ def configuration(args: argparse.Namespace, member: str, seed: int) -> RunConfig
     return config
 
 
+def on_windows(args: argparse.Namespace, seed: int) -> RunConfig:
+    """PixPNet as it is recommended for photographs: windows of 72 px on images of 384 px."""
+    return RunConfig.of("pixpnet", "photos", data=args.data, weights=args.weights, seed=seed)
+
+
 def trained(config: RunConfig, path: Path) -> Path:
-    """The run, trained now, to its end, or not at all where it is finished."""
+    """The run, trained now, to its end, or not at all where it is finished.
+
+    Raises:
+        ValueError: if there is a run with other settings.
+    """
     began = time.process_time()
+    if (path / "config.yaml").exists():
+        there = read_config(path / "config.yaml")
+        if replace(there, start_model="", teacher_model="") != config:
+            raise ValueError(f"{path} was trained with other settings: move it away, or choose another --out")
     if not (path / "config.yaml").exists():
         train(config, path, Nobody())
     elif not (path / "metrics.json").exists():
@@ -86,6 +98,8 @@ def main() -> int:
     args = parser.parse_args()
     if args.data != "birds" and not args.weights:
         parser.error("say which weights the backbone has: --weights FILE")
+    if args.data == "birds" and args.windows:
+        parser.error("--windows is for photographs")
     args.out.mkdir(parents=True, exist_ok=True)
     # Others build on ProtoPNet, so it comes first.
     order = sorted(args.members, key=lambda member: (member != "protopnet", member in BUILDS_ON))
@@ -102,8 +116,7 @@ def main() -> int:
             failed.append(f"{member_named(member).title}, seed {seed}: {error}")
             print(failed[-1], flush=True)
     for seed in args.seeds if args.windows else ():
-        config = replace(configuration(args, "pixpnet", seed), **WINDOWS)
-        runs.append(trained(config, args.out / f"windows-{seed}"))
+        runs.append(trained(on_windows(args, seed), args.out / f"windows-{seed}"))
     rows = family_table(runs)
     print(text_table(rows))
     for line in failed:

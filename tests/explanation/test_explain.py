@@ -1,7 +1,9 @@
 """`explain` against answers worked out on paper, and laws on a real network."""
 
 import copy
+import gc
 import math
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from torch import Tensor, nn
 
 from pixpnet.box import Box
 from pixpnet.data import ImageError, preprocess
-from pixpnet.explanation import UnknownClass, explain
+from pixpnet.explanation import UnknownClass, explain, explaining, lookups
 from pixpnet.model import FieldWarning, PixPNet
 from tests.explanation.toys import (
     BLUE,
@@ -313,3 +315,21 @@ def test_a_truncated_file_is_refused_with_the_reason(tmp_path: Path) -> None:
     path.write_bytes(whole.read_bytes()[:700])
     with pytest.raises(ImageError, match="truncated"):
         explain(toy(), path)
+
+
+def test_what_is_remembered_of_a_model_is_forgotten_with_it() -> None:
+    model = toy()
+    first = explain(model, as_sample(PICTURE))
+    assert model.field in lookups._REGIONS and model.field in lookups._SIGHTS
+    assert explain(model, as_sample(PICTURE)) == first == explain(toy(), as_sample(PICTURE))
+    field = weakref.ref(model.field)
+    del model
+    gc.collect()
+    assert field() is None
+
+
+def test_the_runner_up_is_the_first_of_those_that_come_next() -> None:
+    assert explaining._explained_labels([1.0, 3.0, 3.0, 2.0], []) == [1, 2]
+    assert explaining._explained_labels([3.0, 1.0, 2.0, 2.0], []) == [0, 2]
+    assert explaining._explained_labels([3.0, 1.0, 2.0], [1, 0, 1]) == [0, 1]
+    assert explaining._explained_labels([3.0, 1.0, 2.0], [0]) == [0, 2]

@@ -121,6 +121,9 @@ def test_reasons_add_up_to_the_logits(seed: int, name: str, classes: int, count:
     reasons = head.reasons(scores, asked)
     result = reasons.constant + (reasons.weights * scores).sum(dim=1)
     torch.testing.assert_close(result.double(), head.logits(scores[None])[0, asked])
+    # The same, prototype by prototype: only those that are connected.
+    for connected, row in zip(reasons.connections(), reasons.weights.double().tolist(), strict=True):
+        assert dict(connected) == {number: weight for number, weight in enumerate(row) if weight}
 
 
 @given(st.integers(0, 999), st.sampled_from(HEADS), st.integers(2, 4), st.integers(1, 3))

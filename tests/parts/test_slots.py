@@ -250,6 +250,7 @@ def test_a_class_owns_what_its_slots_hold(seed: int) -> None:
     for prototype in range(6):
         owners = tuple(c for c in range(3) if prototype in holds[c])
         assert ownership.owners(prototype) == owners
+        assert ownership.owners_of([prototype, prototype]) == [owners, owners]
         assert int(ownership.labels[prototype]) == (owners[0] if owners else -1)
         # Whoever holds it gives it a patch; where nobody does, anybody.
         sources = set(ownership.sources()[:, prototype].nonzero().flatten().tolist())

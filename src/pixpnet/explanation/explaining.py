@@ -6,23 +6,21 @@ image --model--> logits, scores, cells --head.reasons()--> terms --comparison.re
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float64
 from torch import Tensor
 
 from pixpnet.data import Sample, preprocess, to_uint8
 from pixpnet.data.pictures import Picture, as_sample
+from pixpnet.explanation.lookups import Pictures, Seen, pictures_of, seen_by
 from pixpnet.explanation.names import label_of
-from pixpnet.explanation.record import ClassExplanation, Explanation, Matrix, OtherAnswer, Sight, Term, TreePath
-from pixpnet.explanation.size import explanation_size
-from pixpnet.fields import Field
-from pixpnet.model import Grid, PixPNet, picture_name
+from pixpnet.explanation.record import ClassExplanation, Explanation, Matrix, OtherAnswer, Term, TreePath
+from pixpnet.model import Grid, PixPNet
 from pixpnet.model.modes import refuse_training_mode
 from pixpnet.model.network import Output
-from pixpnet.model.part_names import PartNames, read_part_names
 from pixpnet.parts import Path as ByPath
 from pixpnet.parts import Route
 from pixpnet.parts.comparison import Places
@@ -85,65 +83,74 @@ def explain_batch(
     samples = [as_the_network_sees(model, image, f"picture {number}") for number, image in enumerate(images, start=1)]
     if not samples:
         return ()
-    pixels = torch.stack([sample.image.as_subclass(Tensor) for sample in samples])
+    seen = [sample.image.as_subclass(Tensor) for sample in samples]
+    pixels = torch.stack(seen) if len(seen) > 1 else seen[0][None]
     with torch.no_grad():
         output = model(pixels.to(model.device))
-        fields = model.fields_at(samples[0].size)
-        common = _Common(model, tuple(map(_Seen, model.grids, fields)), model.ownership.mask(), _folder_of(model))
+        common = _Common(model, seen_by(model, (pixels.shape[-2], pixels.shape[-1])), pictures_of(model))
         return tuple(_explanation(common, sample, output, row, labels, top) for row, sample in enumerate(samples))
 
 
 def _explanation(
     common: "_Common", sample: Sample, output: Output, row: int, requested: Sequence[int], top: int
 ) -> Explanation:
-    model, matches = common.model, output.matches
+    model, head = common.model, common.model.head
     logits = output.logits[row].tolist()
     if not all(map(math.isfinite, logits)):
         raise ValueError(f"the model's logits for {sample.id} are not finite: are there such numbers in the image?")
-    order = sorted(range(len(logits)), key=lambda label: -logits[label])
-    labels = [order[0], *(dict.fromkeys(label for label in requested if label != order[0]) or order[1:2])]
-    scores = matches.scores[row]
-    answer = _Answer(
-        model,
-        common.grids,
-        scores.tolist(),
-        matches.distances[row].tolist(),
-        matches.cells[row].tolist(),
-        [partial(grid.places_at, row) for grid in matches.grids],
-        common.owned,
-        common.pictures,
-    )
-    reasons = model.head.reasons(scores, labels)
-    shares = output.logits[row].double().softmax(dim=0)[labels].tolist()
-    others = model.head.readings(scores[None])
-    kinds = [_Class(label, logits[label], share) for label, share in zip(labels, shares, strict=True)]
+    labels = _explained_labels(logits, requested)
+    scores = output.matches.scores[row]
+    reasons = head.reasons(scores, labels)
+    shares = output.logits[row].double().softmax(dim=0).tolist()
+    others = head.readings(scores[None])
+    kinds = [_Class(label, logits[label], shares[label]) for label in labels]
+    # As lists: each call of torch costs more than what it does to so few numbers.
+    listed_scores = scores.tolist()
     if isinstance(reasons, ByPath):
+        answer = _answer(
+            common, output, row, listed_scores, {turn.node for route in reasons.routes for turn in route.turns}
+        )
         explained = tuple(map(partial(_by_path, answer, reasons.soft), kinds, reasons.routes))
     else:
-        weights = reasons.weights.cpu().double()
-        addends = _addends(weights, weights * scores.cpu().double(), reasons.constant.tolist())
-        most = len(answer.scores) if model.head.own_only else top
-        owners = _owners(answer, dict.fromkeys(number for part in addends for number in part.order[:most]))
-        explained = tuple(map(partial(_by_sum, answer, owners, most), kinds, addends))
-    sight, *more_sights = _sights(answer)
+        most = len(listed_scores) if head.own_only else top
+        rows = zip(reasons.connections(), reasons.constant.tolist(), strict=True)
+        addends = [_addends(weights, listed_scores, constant, most) for weights, constant in rows]
+        answer = _answer(
+            common, output, row, listed_scores, {addend.prototype for part in addends for addend in part.listed}
+        )
+        explained = tuple(map(partial(_by_sum, answer), kinds, addends))
+    sight, *more_sights = (seen.sight(model) for seen in common.grids)
+    image = sample.image.as_subclass(Tensor)
+    size = image.shape[-2], image.shape[-1]
     return Explanation(
         image=sample.id,
-        size=sample.size,
+        size=size,
         source_size=sample.source_size,
         to_source=_matrix(sample),
-        pixels=to_uint8(sample.image.as_subclass(Tensor), model.preprocessing).tobytes(),
+        pixels=to_uint8(image, model.preprocessing).tobytes(),
         class_names=model.class_names,
         logits=tuple(logits),
         classes=explained,
-        head=model.head.name,
-        explanation_size=explanation_size(model),
+        head=head.name,
+        explanation_size=head.size(),
         sight=sight,
         model=_name(model),
         more_sights=tuple(more_sights),
-        score_note=score_note(model),
+        score_note=_score_note(seen.grid for seen in common.grids),
         other_answers=tuple(OtherAnswer(rule, model.class_names[int(answers)]) for rule, answers in others.items()),
-        choice_note=model.head.choice_note,
+        choice_note=head.choice_note,
     )
+
+
+def _explained_labels(logits: list[float], requested: Sequence[int]) -> list[int]:
+    """The answer, and the classes that were asked for, or else the runner-up; of equals the first."""
+    answer = logits.index(max(logits))
+    others = list(dict.fromkeys(label for label in requested if label != answer))
+    if not others and len(logits) > 1:
+        rest = logits[:answer] + logits[answer + 1 :]
+        runner_up = rest.index(max(rest))
+        others = [runner_up + (runner_up >= answer)]
+    return [answer, *others]
 
 
 def as_the_network_sees(model: PixPNet, picture: Picture, name: str = "picture") -> Sample:
@@ -156,28 +163,24 @@ def as_the_network_sees(model: PixPNet, picture: Picture, name: str = "picture")
     sample = as_sample(picture, name)
     if isinstance(picture, (str, Path)):
         sample = replace(sample, id=str(picture))
-    if sample.image.dtype == torch.uint8:
+    kind = sample.image.as_subclass(Tensor).dtype
+    if kind == torch.uint8:
         return preprocess(sample, model.preprocessing)
-    if not sample.image.is_floating_point():
+    if not kind.is_floating_point:
         raise ValueError(
-            f"{sample.id}: an image is uint8 as read from its file, or float once preprocessed, got "
-            f"{sample.image.dtype}"
+            f"{sample.id}: an image is uint8 as read from its file, or float once preprocessed, got {kind}"
         )
     return sample
 
 
 def score_note(model: PixPNet) -> str | None:
     """What a model's scores rest on beside the similarity of their cells; None where they are those similarities."""
-    notes = (grid.comparison.pooling.beside_the_cell for grid in model.grids)
+    return _score_note(model.grids)
+
+
+def _score_note(grids: Iterable[Grid]) -> str | None:
+    notes = (grid.comparison.pooling.beside_the_cell for grid in grids)
     return "; ".join(dict.fromkeys(note for note in notes if note is not None)) or None
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """A grid, and what each of its patches sees of this image."""
-
-    grid: Grid
-    field: Field
 
 
 @dataclass(frozen=True)
@@ -185,72 +188,73 @@ class _Common:
     """What explanations of several images of one size have in common."""
 
     model: PixPNet
-    grids: tuple[_Seen, ...]
-    owned: Bool[Tensor, "classes protos"]
-    pictures: "_Folder | None"
+    grids: tuple[Seen, ...]
+    pictures: tuple[Pictures, ...]
 
-
-@dataclass(frozen=True)
-class _Answer:
-    """What one forward pass says of one image, and whom each prototype speaks for."""
-
-    model: PixPNet
-    grids: tuple[_Seen, ...]
-    scores: list[float]
-    distances: list[float]
-    cells: list[list[int]]
-    places: list[Callable[[tuple[int, int]], Places]]
-    owned: Bool[Tensor, "classes protos"]
-    pictures: "_Folder | None"
-
-    def grid_of(self, prototype: int) -> _Seen:
+    def grid_of(self, prototype: int) -> Seen:
         if len(self.grids) == 1:
             return self.grids[0]
         return next(seen for seen in self.grids if prototype in seen.grid.prototypes)
 
 
+class _Match(NamedTuple):
+    """Where a prototype was found in an image, how well, and which classes it speaks for (its own first)."""
+
+    score: float
+    distance: float
+    cell: tuple[int, int]
+    owners: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What one forward pass says of one image: of the prototypes that are listed."""
+
+    common: _Common
+    matches: dict[int, _Match]
+    places: list[Callable[[tuple[int, int]], Places] | None]
+
+
+def _answer(common: _Common, output: Output, row: int, scores: list[float], prototypes: set[int]) -> _Answer:
+    numbers, matches = list(prototypes), output.matches
+    distances, cells = matches.distances[row].tolist(), matches.cells[row].flatten().tolist()
+    owners = common.model.ownership.owners_of(numbers)
+    return _Answer(
+        common,
+        {
+            number: _Match(scores[number], distances[number], (cells[2 * number], cells[2 * number + 1]), classes)
+            for number, classes in zip(numbers, owners, strict=True)
+        },
+        [None if grid.places is None else partial(grid.places_at, row) for grid in matches.grids],
+    )
+
+
+class _Addend(NamedTuple):
+    """What one prototype adds to the logit of a class: weight x score."""
+
+    prototype: int
+    weight: float
+    product: float
+
+
 @dataclass(frozen=True)
 class _Addends:
-    """What the logit of one class is made of: weights, weights x scores of all prototypes, and a constant.
+    """What the logit of one class is made of: the largest addends, largest first, and what else there is."""
 
-    `order` has the prototypes that are connected with the class, those that contribute most first.
-    """
-
-    weights: list[float]
-    products: list[float]
+    listed: list[_Addend]
+    rest: list[float]
     constant: float
-    order: list[int]
 
 
-def _addends(
-    weights: Float64[Tensor, "classes protos"], products: Float64[Tensor, "classes protos"], constants: list[float]
-) -> list[_Addends]:
-    # For all classes at once, and as lists: each call of torch costs more than what it does to so few numbers.
+def _addends(weights: list[tuple[int, float]], scores: list[float], constant: float, most: int) -> _Addends:
     # A weight of exactly 0 is no connection; a score of 0 is a term all the same.
-    connected = weights != 0
-    order = torch.where(connected, products.abs(), -1.0).sort(descending=True, stable=True).indices.tolist()
-    counts = connected.sum(dim=1).tolist()
-    columns = zip(weights.tolist(), products.tolist(), constants, order, counts, strict=True)
-    return [_Addends(weight, product, constant, order[:count]) for weight, product, constant, order, count in columns]
+    connected = [_Addend(number, weight, weight * scores[number]) for number, weight in weights]
+    # Of equals the first.
+    connected.sort(key=lambda addend: -abs(addend.product))
+    return _Addends(connected[:most], [addend.product for addend in connected[most:]], constant)
 
 
-@dataclass(frozen=True)
-class _Folder:
-    """The pictures of prototypes that are there, and the annotated parts on them."""
-
-    path: str
-    names: frozenset[str]
-    parts: PartNames
-
-    def file(self, name: str) -> str | None:
-        return f"{self.path}/{name}" if name in self.names else None
-
-    def parts_of(self, prototype: int) -> tuple[str, ...]:
-        return self.parts[prototype] if prototype < len(self.parts) else ()
-
-
-@dataclass(frozen=True)
-class _Class:
+class _Class(NamedTuple):
     """An explained class, and what the network gave it."""
 
     label: int
@@ -258,39 +262,29 @@ class _Class:
     share: float
 
 
-def _by_sum(
-    answer: _Answer, owners: dict[int, list[int]], most: int, explained: _Class, addends: _Addends
-) -> ClassExplanation:
-    listed, rest = addends.order[:most], addends.order[most:]
-    weights, products = addends.weights, addends.products
+def _by_sum(answer: _Answer, explained: _Class, addends: _Addends) -> ClassExplanation:
     return ClassExplanation(
         label=explained.label,
-        class_name=answer.model.class_names[explained.label],
+        class_name=answer.common.model.class_names[explained.label],
         logit=explained.logit,
         share=explained.share,
-        terms=tuple(
-            _term(answer, explained.label, owners[number], number, weights[number], products[number])
-            for number in listed
-        ),
-        rest=math.fsum([*(products[prototype] for prototype in rest), addends.constant]),
-        rest_terms=len(rest),
+        terms=tuple(_term(answer, explained.label, *addend) for addend in addends.listed),
+        rest=math.fsum([*addends.rest, addends.constant]),
+        rest_terms=len(addends.rest),
         constant=addends.constant,
     )
 
 
 def _by_path(answer: _Answer, soft: bool, explained: _Class, route: Route) -> ClassExplanation:
-    nodes = [turn.node for turn in route.turns]
-    owners = _owners(answer, nodes)
+    nodes, class_names = [turn.node for turn in route.turns], answer.common.model.class_names
     # Where one leaf counts, its logit is what it gives: how likely the turns were adds nothing.
     logs = route.log_probabilities if soft else (0.0,) * len(route.turns)
     return ClassExplanation(
         label=explained.label,
-        class_name=answer.model.class_names[explained.label],
+        class_name=class_names[explained.label],
         logit=explained.logit,
         share=explained.share,
-        terms=tuple(
-            _term(answer, explained.label, owners[node], node, 1.0, log) for node, log in zip(nodes, logs, strict=True)
-        ),
+        terms=tuple(_term(answer, explained.label, node, 1.0, log) for node, log in zip(nodes, logs, strict=True)),
         rest=explained.logit - math.fsum(logs),
         rest_terms=0,
         constant=route.log_leaf_probability,
@@ -300,68 +294,37 @@ def _by_path(answer: _Answer, soft: bool, explained: _Class, route: Route) -> Cl
             probabilities=tuple(map(math.exp, route.log_probabilities)),
             weight=route.weight,
             leaf_probability=math.exp(route.log_leaf_probability),
-            leaf_class=answer.model.class_names[route.leaf_label],
+            leaf_class=class_names[route.leaf_label],
             soft=soft,
         ),
     )
 
 
-def _owners(answer: _Answer, prototypes: Iterable[int]) -> dict[int, list[int]]:
-    """The classes that each prototype speaks for, the one it is listed under first."""
-    numbers = list(prototypes)
-    chosen = torch.tensor(numbers, dtype=torch.int64, device=answer.owned.device)
-    labels = answer.model.labels[chosen].tolist()
-    owners: dict[int, list[int]] = {prototype: [] for prototype in numbers}
-    for index, owner in answer.owned[:, chosen].T.nonzero().tolist():
-        owners[numbers[index]].insert(0 if owner == labels[index] else len(answer.owned), owner)
-    return owners
-
-
-def _term(
-    answer: _Answer, explained: int, owners: list[int], prototype: int, weight: float, contribution: float
-) -> Term:
-    model, seen = answer.model, answer.grid_of(prototype)
-    row, col = answer.cells[prototype]
-    origin = None if model.origins is None else model.origins[prototype]
+def _term(answer: _Answer, explained: int, prototype: int, weight: float, contribution: float) -> Term:
+    common, match = answer.common, answer.matches[prototype]
+    model, seen, pictures = common.model, common.grid_of(prototype), common.pictures[prototype]
+    names, origin = model.class_names, None if model.origins is None else model.origins[prototype]
     unowned = NOBODY if origin is None else origin.label
-    label = explained if explained in owners else next(iter(owners), unowned)
-    name = picture_name(prototype, len(answer.scores))
-    region = seen.grid.comparison.region((row, col), seen.field, answer.places[seen.grid.number]((row, col)))
+    label = explained if explained in match.owners else next(iter(match.owners), unowned)
+    places = answer.places[seen.grid.number]
+    region = seen.region(match.cell, () if places is None else places(match.cell))
     return Term(
         prototype=prototype,
         label=label,
-        class_name="" if label == NOBODY else model.class_names[label],
+        class_name="" if label == NOBODY else names[label],
         weight=weight,
-        score=answer.scores[prototype],
-        distance=answer.distances[prototype],
+        score=match.score,
+        distance=match.distance,
         contribution=contribution,
-        cell=(row, col),
-        region=region,
+        cell=match.cell,
+        region=region.boxes,
         origin=origin,
-        crop=None if answer.pictures is None else answer.pictures.file(f"{name}.png"),
-        picture=None if answer.pictures is None else answer.pictures.file(f"{name}.jpg"),
+        crop=pictures.crop,
+        picture=pictures.picture,
         grid=seen.grid.number,
-        also=tuple(model.class_names[owner] for owner in owners if owner != label),
-        parts=() if answer.pictures is None or origin is None else answer.pictures.parts_of(prototype),
-        share=sum((y1 - y0) * (x1 - x0) for y0, x0, y1, x1 in region) / math.prod(seen.field.space),
-    )
-
-
-def _sights(answer: _Answer) -> list[Sight]:
-    layers = answer.model.grid_layers
-    return [_sight(seen, layer) for seen, layer in zip(answer.grids, layers, strict=True)]
-
-
-def _sight(seen: _Seen, layer: str) -> Sight:
-    field = seen.field
-    _, rows, cols = field.shape
-    return Sight(
-        cells=(rows, cols),
-        mean_fraction=field.mean_fraction_union,
-        max_fraction=field.max_fraction,
-        everything=field.fraction_that_sees_everything,
-        layer=layer,
-        note=seen.grid.comparison.moves,
+        also=() if match.owners == (label,) else tuple(names[owner] for owner in match.owners if owner != label),
+        parts=() if origin is None else pictures.parts,
+        share=region.share,
     )
 
 
@@ -373,15 +336,3 @@ def _matrix(sample: Sample) -> Matrix:
 def _name(model: PixPNet) -> str:
     backbone = model.backbone_name or type(model.backbone.network).__name__
     return f"{backbone} @ {model.backbone.cut}" if model.backbone.cut else backbone
-
-
-def _folder_of(model: PixPNet) -> _Folder | None:
-    if model.pictures is None or not model.pictures.is_dir():
-        return None
-    return _listed(model.pictures, model.pictures.stat().st_mtime_ns)
-
-
-@lru_cache(maxsize=8)
-def _listed(path: Path, changed: int) -> _Folder:
-    """The names in a folder, listed again when it changes: asking for each file would cost more than all terms."""
-    return _Folder(str(path), frozenset(file.name for file in path.iterdir()), read_part_names(path))

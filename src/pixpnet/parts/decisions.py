@@ -17,7 +17,7 @@ from pixpnet.parts.binary_tree import BinaryTree
 from pixpnet.parts.matches import Matches
 from pixpnet.parts.ownership import Ownership
 from pixpnet.parts.ranking import ROUNDING, RankedScores, first_length
-from pixpnet.parts.reasons import ExplanationSize, Reasons, Sum
+from pixpnet.parts.reasons import ExplanationSize, OwnSum, Reasons, Sum
 
 # Logits of every image without each of these.
 _PROTOTYPES_AT_ONCE = 64
@@ -161,8 +161,12 @@ class LinearDecision(Decision):
 
     def reasons(self, scores: Float[Tensor, " protos"], labels: Sequence[int]) -> Sum:
         """See `Decision`."""
-        weights = self.weights()[list(labels)]
+        weights = self.weights_for(labels)
         return Sum(weights, weights.new_zeros(len(weights)))
+
+    def weights_for(self, labels: Sequence[int]) -> Float[Tensor, "labels protos"]:
+        """The rows of `weights` for some classes."""
+        return self.weights()[list(labels)]
 
     def decides(self, scores: Float[Tensor, "batch protos"]) -> Bool[Tensor, "batch protos"]:
         """Takes each prototype's addends away from all logits, without any forward pass; of equals the first wins."""
@@ -229,6 +233,19 @@ class ClassSum(LinearDecision):
         super().__init__()
         self.num_classes, self.num_prototypes = ownership.mask().shape
         self.register_buffer("labels", ownership.labels.clone(), persistent=False)
+        self._own: list[tuple[int, ...]] = []
+
+    def reasons(self, scores: Float[Tensor, " protos"], labels: Sequence[int]) -> Sum:
+        """Without weights of all prototypes, of which there are 50,000 for 5,000 classes."""
+        own = self._own or self._own_prototypes()
+        return OwnSum([own[label] for label in labels], self.num_prototypes, self.labels.device)
+
+    def _own_prototypes(self) -> list[tuple[int, ...]]:
+        own: list[list[int]] = [[] for _ in range(self.num_classes)]
+        for prototype, label in enumerate(self.labels.tolist()):
+            own[label].append(prototype)
+        self._own = list(map(tuple, own))
+        return self._own
 
     def logits(self, scores: Float[Tensor, "batch protos"]) -> Float[Tensor, "batch classes"]:
         """See `Decision`."""
@@ -339,8 +356,11 @@ class OwnClass(LinearDecision):
 
     def weights(self) -> Float[Tensor, "classes protos"]:
         """The learnt weight of each prototype, for its own class."""
-        own = torch.arange(self.num_classes, device=self.labels.device)[:, None] == self.labels
-        return own * self.weight
+        return self.weights_for(range(self.num_classes))
+
+    def weights_for(self, labels: Sequence[int]) -> Float[Tensor, "labels protos"]:
+        """Without those of all classes, which take a gigabyte for 5,000 of them."""
+        return (torch.tensor(labels, device=self.labels.device)[:, None] == self.labels) * self.weight
 
     def size(self) -> ExplanationSize:
         """A score and a weight for each own prototype: 2 P / C and 2 P / C."""

@@ -52,6 +52,15 @@ class Ownership(nn.Module, ABC):
         """The classes that a prototype speaks for."""
         return tuple(self.mask()[:, prototype].nonzero().flatten().tolist())
 
+    def owners_of(self, prototypes: Sequence[int]) -> list[tuple[int, ...]]:
+        """The classes that each of some prototypes speaks for, the one that it is listed under first."""
+        chosen = torch.tensor(prototypes, dtype=torch.int64, device=self.labels.device)
+        owners: list[list[int]] = [[] for _ in prototypes]
+        for index, owner in self.mask()[:, chosen].T.nonzero().tolist():
+            owners[index].append(owner)
+        listed = zip(owners, self.labels[chosen].tolist(), strict=True)
+        return [tuple(sorted(classes, key=lambda label: label != first)) for classes, first in listed]
+
 
 class OneClassEach(Ownership):
     """Every prototype speaks for one class.
@@ -64,6 +73,7 @@ class OneClassEach(Ownership):
         super().__init__()
         self.num_classes = num_classes
         self.register_buffer("labels", labels, persistent=False)
+        self._owners: list[tuple[int, ...]] = []
 
     def mask(self) -> Bool[Tensor, "classes protos"]:
         """See `Ownership`."""
@@ -72,6 +82,11 @@ class OneClassEach(Ownership):
     def of_images(self, labels: Int64[Tensor, " batch"]) -> Bool[Tensor, "batch protos"]:
         """Without the mask of all classes, which has 250 million entries for 5,000 of them."""
         return labels[:, None] == self.labels
+
+    def owners_of(self, prototypes: Sequence[int]) -> list[tuple[int, ...]]:
+        """Its label; without the mask of all classes."""
+        self._owners = self._owners or [(label,) for label in self.labels.tolist()]
+        return [self._owners[prototype] for prototype in prototypes]
 
     def sources(self) -> Bool[Tensor, "classes protos"]:
         """Images of its own class."""

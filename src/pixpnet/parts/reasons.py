@@ -5,6 +5,7 @@ an audit compares that with what the network answered.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -53,6 +54,51 @@ class Sum:
     def magnitude(self, scores: Float[Tensor, " protos"]) -> Float[Tensor, " labels"]:
         """The sum of the absolute values of what is added up, of which rounding is a share."""
         return self.constant.double().abs() + self.weights.double().abs() @ scores.double().abs()
+
+    def connections(self) -> list[list[tuple[int, float]]]:
+        """For each class, the prototypes whose weight is not exactly 0, and their weights.
+
+        >>> Sum(torch.tensor([[0.0, 2.0]]), torch.zeros(1)).connections()
+        [[(1, 2.0)]]
+        """
+        # As lists: each call of torch costs more than what it does to so few numbers.
+        return [[(number, weight) for number, weight in enumerate(row) if weight] for row in self.weights.tolist()]
+
+
+class OwnSum(Sum):
+    """The sum of the scores of a class's own prototypes; the table of weights is made only if somebody asks for it.
+
+    >>> reasons = OwnSum([(0, 2), (1,)], 3, torch.device("cpu"))
+    >>> reasons.weights.tolist(), reasons.connections()
+    ([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]], [[(0, 1.0), (2, 1.0)], [(1, 1.0)]])
+    """
+
+    def __init__(self, own: Sequence[Sequence[int]], num_prototypes: int, device: torch.device) -> None:
+        """Reasons for some classes.
+
+        Args:
+            own: for each class that was asked for, the numbers of its prototypes.
+            num_prototypes: of all classes.
+            device: where weights and constants are.
+        """
+        self._own, self._num_prototypes, self._device = own, num_prototypes, device
+
+    @property
+    def weights(self) -> Float[Tensor, "labels protos"]:
+        """See `Sum`."""
+        weights = torch.zeros(len(self._own), self._num_prototypes, device=self._device)
+        for row, numbers in zip(weights, self._own, strict=True):
+            row[list(numbers)] = 1.0
+        return weights
+
+    @property
+    def constant(self) -> Float[Tensor, " labels"]:
+        """None is added."""
+        return torch.zeros(len(self._own), device=self._device)
+
+    def connections(self) -> list[list[tuple[int, float]]]:
+        """See `Sum`."""
+        return [[(number, 1.0) for number in numbers] for numbers in self._own]
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 import shutil
 import signal
+import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,7 @@ import torch
 from torch import nn
 
 from pixpnet.config import RunConfig
-from pixpnet.data import Augmentation, DataSet, open_data
+from pixpnet.data import Augmentation, DataSet, Entry, open_data
 from pixpnet.members.pixpnet import Architecture, PixPNetConfig
 from pixpnet.model import Backbone, PixPNet
 from pixpnet.settings import Optimization
@@ -35,10 +37,17 @@ def backbone(seed: int = 0, frozen: str = "all") -> Backbone:
     return made
 
 
-def features_in(folder: Path, data: DataSet, stem: Backbone | None = None, **augmentation: Any) -> Features:
+def features_in(
+    folder: Path,
+    data: DataSet,
+    stem: Backbone | None = None,
+    learning_precision: torch.dtype = torch.float32,
+    **augmentation: Any,
+) -> Features:
     preprocessing = data.preprocessing.scaled_to(32)
     settings = replace(Augmentation(), **augmentation)
-    return Features(stem or backbone(), preprocessing, settings, data.reader, repr(data.reader), folder)
+    name = repr(data.reader)
+    return Features(stem or backbone(), preprocessing, settings, data.reader, name, folder, learning_precision)
 
 
 def some_views(data: DataSet) -> list[ViewOf]:
@@ -109,6 +118,72 @@ def test_a_view_has_the_same_bits_in_any_order_and_after_any_interruption(data: 
     parts = features_in(tmp_path / "parts", data)
     parts.compute(list(reversed(views)))
     assert torch.equal(whole.batch(views).images, parts.batch(views).images)
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_views_computed_side_by_side_have_the_bits_of_one_thread(
+    data: DataSet, tmp_path: Path, two_threads: None
+) -> None:
+    views = some_views(data)
+    side_by_side = features_in(tmp_path / "two", data)
+    begun: list[int] = []
+    reader, threads = side_by_side.reader, set[int]()
+
+    def watched(entry: Entry) -> Any:
+        threads.add(threading.get_ident())
+        begun.append(torch.get_num_threads())
+        return reader(entry)
+
+    side_by_side.reader = watched
+    seen: list[int] = []
+    assert side_by_side.compute(views, progress=lambda done, of: seen.append(done)) == 9
+    assert threading.get_ident() not in threads
+    assert set(begun) == {1}
+    assert seen == list(range(10))
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(1)
+    alone = features_in(tmp_path / "one", data)
+    alone.compute(views)
+    assert torch.equal(side_by_side.batch(views).images, alone.batch(views).images)
+
+
+def test_a_reader_that_fails_among_threads_ends_the_pass_and_gives_them_back(
+    data: DataSet, tmp_path: Path, two_threads: None
+) -> None:
+    views = some_views(data)
+    features = features_in(tmp_path, data)
+
+    def failing(entry: Entry) -> Any:
+        raise OSError("the disk is gone")
+
+    features.reader = failing
+    with pytest.raises(OSError, match="the disk is gone"):
+        features.compute(views)
+    assert torch.get_num_threads() == 2
+
+
+def test_what_is_only_learnt_from_may_be_computed_in_reduced_precision(data: DataSet, tmp_path: Path) -> None:
+    views = some_views(data)
+    augmented = [view for view in views if view.view]
+    plain = [view for view in views if not view.view]
+    full = features_in(tmp_path, data)
+    assert full.compute(views) == 9
+    reduced = features_in(tmp_path, data, learning_precision=torch.bfloat16)
+    assert reduced.compute(views) == 6  # the plain ones are those of any precision
+    assert torch.equal(reduced.batch(plain).images, full.batch(plain).images)
+    near, exact = reduced.batch(augmented).images, full.batch(augmented).images
+    assert near.dtype == torch.float32
+    assert not torch.equal(near, exact)
+    assert (near - exact).norm() < 0.02 * exact.norm()
+    assert torch.equal(near, near.bfloat16().float())  # kept in 16 bits each
+    assert features_in(tmp_path, data, learning_precision=torch.bfloat16).compute(views) == 0
 
 
 def test_other_weights_preprocessing_or_augmentation_are_other_features(data: DataSet, tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from pixpnet.training.watching import Watcher
 _CACHE_BYTES = 2**31
 # A picture that is shown whole has no room to move in; the paper's crop, 384 of 510 pixels, has this much.
 _ZOOM = 4 / 3
+_LEARNING_PRECISIONS = {"32-true": torch.float32, "bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
 _VERIFIED_PIXELS = 8  # the four corners, the centre and three random ones
 
 
@@ -78,7 +79,10 @@ def prepare(config: RunConfig, data: DataSet, run: Run, watcher: Watcher) -> Fit
     loading = Loading(optim.batch_size, config.num_workers, cache_bytes=0)
     features = None
     if optim.frozen:
-        features = Features(backbone, preprocessing, augmentation, reader, repr(data.reader))
+        precision = _LEARNING_PRECISIONS[config.trainer.precision]
+        features = Features(
+            backbone, preprocessing, augmentation, reader, repr(data.reader), learning_precision=precision
+        )
     material = Material(replace(data, reader=reader), preprocessing, augmentation, loading, features)
     if others.teacher is not None and features is not None:
         freeze(others.teacher.backbone, config, preprocessing.size)

@@ -3,19 +3,27 @@
     python benchmarks/growth.py [--quick]
     python benchmarks/growth.py --setting 384:72:52:layer1 --classes 200
 
-Random weights and synthetic features (costs do not depend on them), one thread, processor time, medians of repeated
-runs in one process. Costs of a fit are those of a step of 32 images on features that are there; replacement and
-evaluation go over the same images, class by class, as they do in a run. What a data set costs is worked out from
-these figures, on two cores: CUB-200-2011 has 5,994 training and 5,794 test images.
+Features are those of JPEG files of 500 x 375 pixels, read, augmented, computed two at a time on two threads and written
+as a run does; a CPU second is of one core. Everything else is on one thread, with random weights and synthetic features
+(costs do not depend on them), medians of repeated runs in one process. Costs of a fit are those of a step of 32 images
+on features that are there; replacement and evaluation go over the same images, class by class, as they do in a run.
+What a data set costs is worked out from these figures, on two cores: CUB-200-2011 has 5,994 training and 5,794 test
+images. In reduced precision (`--precision bf16-mixed`) augmented views are computed in bfloat16, plain ones never.
 """
 
 import argparse
 import os
 import resource
 import statistics
+import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import cv2
+import numpy as np
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -24,18 +32,74 @@ import pixpnet._torchvision  # noqa: F401  isort: skip
 import torch
 
 from pixpnet import zoo
-from pixpnet.data import Entry, Preprocessing
+from pixpnet.data import Augmentation, DataSet, Entry, Preprocessing, open_data
 from pixpnet.data.sample import NO_ANNOTATION, source_sample
 from pixpnet.explanation.explaining import explain
 from pixpnet.members.pixpnet import PRESETS, PixPNetConfig
 from pixpnet.model import Backbone, PixPNet
 from pixpnet.model.modes import evaluating
 from pixpnet.parts.losses import Step, cluster, separation
-from pixpnet.training.features import FeatureBatch
+from pixpnet.training.feature_sets import FeatureSet
+from pixpnet.training.features import FeatureBatch, Features, ViewOf
 from pixpnet.training.replacement import replace_prototypes
 from pixpnet.windows import resolve_windows
 
 CUB_TRAIN, CUB_TEST, CORES, BATCH = 5994, 5794, 2, 32
+PHOTOGRAPH = (375, 500, 3)
+
+
+class Cost(NamedTuple):
+    """Of the features of one view.
+
+    Attributes:
+        cpu: seconds of one core.
+        wall: seconds, on a machine that does other things too.
+        bytes: on disk.
+    """
+
+    cpu: float
+    wall: float
+    bytes: float
+
+
+class Growth(NamedTuple):
+    """Seconds of one core for each image, on kept features: a training step, an evaluation, a replacement."""
+
+    step: float
+    evaluation: float
+    replacement: float
+
+
+def photographs(folder: Path, number: int) -> DataSet:
+    """JPEG files of the size of CUB's, of two classes."""
+    generator = np.random.default_rng(0)
+    for index in range(number):
+        coarse = generator.integers(0, 256, (24, 32, 3), np.uint8)
+        path = folder / ("jay", "wren")[index % 2] / f"{index}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        cv2.imwrite(str(path), cv2.resize(coarse, PHOTOGRAPH[1::-1], interpolation=cv2.INTER_CUBIC))
+    return open_data(f"folder:{folder}")
+
+
+def feature_pass(model: PixPNet, data: DataSet, folder: Path, view: int, precision: torch.dtype) -> Cost:
+    """Computes a view of every image, two at a time, and says what one costs."""
+    features = Features(
+        model.backbone, model.preprocessing, Augmentation(), data.reader, "", folder, learning_precision=precision
+    )
+    entries = (*data.train, *data.val, *data.test.open(lambda *_: None, "a benchmark"))
+    torch.set_num_threads(CORES)
+    features.compute([ViewOf(entry, view + 1000) for entry in entries[:2]])  # warms up
+    before, cpu, wall = size_of(features.augmented), time.process_time(), time.monotonic()
+    features.compute([ViewOf(entry, view) for entry in entries])
+    cpu, wall = time.process_time() - cpu, time.monotonic() - wall
+    torch.set_num_threads(1)
+    written = size_of(features.plain) if view == 0 else size_of(features.augmented) - before
+    return Cost(cpu / len(entries), wall / len(entries), written / len(entries))
+
+
+def size_of(sets: tuple[FeatureSet, ...]) -> int:
+    """Bytes on disk."""
+    return sum(path.stat().st_size for kind in sets for path in kind.folder.glob("*.safetensors"))
 
 
 def seconds(work: Callable[[], object], repeats: int) -> float:
@@ -110,63 +174,84 @@ def main() -> int:
     parser.add_argument("--setting", default="384:72:40:layer1", metavar="SIZE:WINDOWS:STRIDES:FROM")
     parser.add_argument("--classes", type=int, nargs="+", default=[12, 200, 1000])
     parser.add_argument("--views", type=int, default=3)
+    parser.add_argument("--images", type=int, default=32, help="files whose features are computed")
     args = parser.parse_args()
     torch.set_num_threads(1)
     repeats = 2 if args.quick else 5
     settings = PRESETS["frozen"]
     model = network(args.setting, 12, settings)
-    side = model.preprocessing.size
-    image = torch.randn(1, 3, side, side)
-    with evaluating(model):
-        parts = model.backbone.stem_parts(image)
-        view = seconds(lambda: model.backbone.stem_parts(image), repeats)
-    cells, kept = tuple(model.backbone.stem(image).shape[1:]), sum(part.nbytes for part in parts)
-    print(f"features, {args.setting}: {view:.3f} s and {kept / 1e3:.0f} kB for each view", flush=True)
+    views = _features(model, args.setting, 8 if args.quick else args.images)
+    cells = tuple(model.backbone.stem(torch.zeros(1, 3, *2 * [model.preprocessing.size])).shape[1:])
     print(
-        "| classes | prototypes | step of 32, s | step, ms an image | evaluation, ms | replacement / it | memory, GB |"
+        "| classes | prototypes | step of 32, s | step, ms an image | evaluation, ms | replacement / it | "
+        "fit of 30 images a class, min | memory, GB |"
     )
-    print("|---|---|---|---|---|---|---|", flush=True)
+    print("|---" * 8 + "|", flush=True)
     costs = {}
     for classes in args.classes:
         model = network(args.setting, classes, settings)
         batches, entries = batches_of(model, max(2 * BATCH, (8 if classes <= 200 else 1) * classes), cells)
-        learns = [each for grid in model.grids for part in (grid.add_on, grid.comparison) for each in part.parameters()]
-        optimizer = torch.optim.Adam(learns, lr=1e-3)
-        step = seconds(partial(training_step, model, batches[0], optimizer), repeats)
-        judged = seconds(partial(evaluation, model, batches), max(1, repeats // 2)) / len(entries)
+        parts = [part for grid in model.grids for part in (grid.add_on, grid.comparison)]
+        optimizer = torch.optim.Adam([weights for part in parts for weights in part.parameters()], lr=1e-3)
+        step = seconds(partial(training_step, model, batches[0], optimizer), repeats) / BATCH
+        evaluated = seconds(partial(evaluation, model, batches), max(1, repeats // 2)) / len(entries)
         replacing = partial(replace_prototypes, model, batches, entries, settings.replacement, "cpu")
         embed = model.behind_stem.embed
         replaced = seconds(partial(replacing, embed=embed), max(1, repeats // 2)) / len(entries)
-        costs[classes] = (step / BATCH, judged, replaced)
+        costs[classes] = Growth(step, evaluated, replaced)
         print(
-            f"| {classes} | {model.num_prototypes} | {step:.3f} | {1e3 * step / BATCH:.2f} | {1e3 * judged:.2f} | "
-            f"{replaced / judged:.2f} | {memory():.2f} |",
+            f"| {classes} | {model.num_prototypes} | {step * BATCH:.3f} | {1e3 * step:.2f} | {1e3 * evaluated:.2f} | "
+            f"{replaced / evaluated:.2f} | {_fit(costs[classes], 30 * classes, args.views, settings) / 60:.1f} | "
+            f"{memory():.2f} |",
             flush=True,
         )
     if 200 in costs:
-        _project(args.views, view, kept, costs[200], settings)
+        for name, augmented in views.items():
+            _project(args.views, name, views["32-true"][0], augmented[1], costs[200], settings)
         _explaining(network(args.setting, 200, settings), repeats)
     return 0
 
 
-def _project(views: int, view: float, kept: int, costs: tuple[float, float, float], settings: PixPNetConfig) -> None:
-    """What CUB-200-2011 would take by these figures; an epoch sees the views that are kept, and the plain image."""
-    step, judged, replaced = costs
+def _features(model: PixPNet, setting: str, images: int) -> dict[str, tuple[Cost, Cost]]:
+    """Prints and gives what plain and augmented views cost, by the precision that a run learns in."""
+    costs = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        data = photographs(Path(scratch) / "photographs", images)
+        plain = feature_pass(model, data, Path(scratch) / "plain", 0, torch.float32)
+        print(f"features, {setting}, {images} files:", flush=True)
+        print(f"  plain view: {plain.cpu:.3f} CPU s ({plain.wall:.3f} s), {plain.bytes / 1e3:.0f} kB", flush=True)
+        for name, precision in (("32-true", torch.float32), ("bf16-mixed", torch.bfloat16)):
+            cost = feature_pass(model, data, Path(scratch) / name, 1, precision)
+            print(
+                f"  augmented, {name}: {cost.cpu:.3f} CPU s ({cost.wall:.3f} s), {cost.bytes / 1e3:.0f} kB", flush=True
+            )
+            costs[name] = (plain, cost)
+    return costs
+
+
+def _fit(costs: Growth, images: int, views: int, settings: PixPNetConfig) -> float:
+    """CPU seconds of a fit on so many images; an epoch sees the views that are kept, and the plain image."""
     epochs, replacements = settings.optimization.epochs, settings.optimization.epochs - settings.replacement.start + 1
-    held_out = CUB_TRAIN // 10
-    train = CUB_TRAIN - held_out
-    number = CUB_TRAIN + views * train + CUB_TEST
-    computing = number * view
-    fit = (
-        epochs * (views + 1) * train * step
-        + replacements * train * replaced
-        + (epochs + replacements) * held_out * judged
+    held_out = images // 10
+    train = images - held_out
+    return (
+        epochs * (views + 1) * train * costs.step
+        + replacements * train * costs.replacement
+        + (epochs + replacements) * held_out * costs.evaluation
     )
-    last = 2 * (held_out + CUB_TEST) * judged
-    minutes = [part / CORES / 60 for part in (computing, fit, last)]
+
+
+def _project(views: int, name: str, plain: Cost, augmented: Cost, costs: Growth, settings: PixPNetConfig) -> None:
+    """Prints what CUB-200-2011 would take by these figures."""
+    train = CUB_TRAIN - CUB_TRAIN // 10
+    computing = (CUB_TRAIN + CUB_TEST) * plain.cpu + views * train * augmented.cpu
+    disk = (CUB_TRAIN + CUB_TEST) * plain.bytes + views * train * augmented.bytes
+    last = 2 * (CUB_TRAIN // 10 + CUB_TEST) * costs.evaluation
+    minutes = [part / CORES / 60 for part in (computing, _fit(costs, CUB_TRAIN, views, settings), last)]
     print(
-        f"CUB-200-2011, {views} views, {CORES} cores: {number} views of features {minutes[0]:.0f} min and "
-        f"{number * kept / 1e9:.1f} GB, fit of {epochs} epochs {minutes[1]:.0f} min, evaluation {minutes[2]:.1f} min: "
+        f"CUB-200-2011, {views} views, {CORES} cores, --precision {name}: {CUB_TRAIN + CUB_TEST} plain and "
+        f"{views * train} augmented views, features {minutes[0]:.1f} min and {disk / 1e9:.1f} GB, fit of "
+        f"{settings.optimization.epochs} epochs {minutes[1]:.1f} min, evaluation {minutes[2]:.1f} min: "
         f"{sum(minutes):.0f} min in all",
         flush=True,
     )

@@ -39,7 +39,8 @@ class TrainerOptions:
         num_devices: how many devices of each machine, or auto for all
         num_nodes: how many machines
         strategy: how several devices work together; auto is DDP
-        precision: of the backbone and the add-on; bf16-mixed is twice as fast on new processors. Distances have 32 bits
+        precision: of the backbone and the add-on; bf16-mixed is twice as fast on new processors. Distances have 32
+            bits, and so have kept features of plain views, which become patches and answers
     """
 
     device: str = "auto"
@@ -93,7 +94,8 @@ class RunConfig:
         on_bad: stop at unusable images, or skip them
         crop_to_box: show only the annotated boxes (CUB and Cars)
         evaluate_on_test: open the test split at the end, once the model is fixed; without it, only validation is used
-        start: the folder of a finished run whose weights this one starts from, for members that do
+        start: the folder of a finished run whose weights this one starts from, for members that do; a PixPNet may, say
+            to fine-tune a tail after a frozen fit
         start_model: hash of the model there, filled in when training begins; another model is then refused
         teacher: the folder of a finished run that this one learns from, for members that do
         teacher_model: hash of the model there, filled in when training begins; another model is then refused

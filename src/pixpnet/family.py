@@ -85,6 +85,7 @@ class Member:
         backbones: what some presets choose beside the member's own settings, by their names: backbone, cut, size and
             windows, as fields of `RunConfig`. Presets that are not listed leave them to the run.
         starts_from: members of whose runs it starts (`--start RUN`); none where it starts from a backbone alone.
+        may_start_from: members of whose runs it may start instead of a backbone alone.
         taught_by: members of whose runs it learns (`--teacher RUN`).
         begin: puts what it takes from those runs into the new network, from (network, configuration, other models);
             refuses what does not fit.
@@ -104,6 +105,7 @@ class Member:
     ready: "Callable[[PixPNet, Any], None]" = lambda model, settings: None
     backbones: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     starts_from: tuple[str, ...] = ()
+    may_start_from: tuple[str, ...] = ()
     taught_by: tuple[str, ...] = ()
     begin: "Callable[[PixPNet, Any, OtherModels], None] | None" = None
 

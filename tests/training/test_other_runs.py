@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from pixpnet.cli import main
 from pixpnet.config import RunConfig, read_config
+from pixpnet.model import PixPNet
 from pixpnet.training import Run, train
 from tests.members.tiny import run_config, tiny_config
 from tests.training.material import draw_pictures
@@ -115,6 +117,32 @@ def test_the_command_takes_over_data_and_backbone_from_anywhere(
     again = replace(config, start="gone", read_from=str(tmp_path / "run" / "config.yaml"))
     assert train(again, tmp_path / "again") is not None
     assert Run(tmp_path / "again").fingerprint() == Run(tmp_path / "run").fingerprint()
+
+
+def test_a_pixpnet_may_go_on_from_another_one(squares: Path, tmp_path: Path) -> None:
+    frozen = tiny_config("pixpnet", "frozen", squares)
+    assert train(frozen, tmp_path / "frozen") is not None
+    tail: Any = tiny_config("pixpnet", "tail", squares, start=str(tmp_path / "frozen"))
+    rates = {"lr_backbone": 0.0, "lr_add_on": 0.0, "lr_prototypes": 0.0, "epochs": 1, "warm_up_epochs": 0}
+    still = replace(tail, settings=replace(tail.settings, optimization=replace(tail.settings.optimization, **rates)))
+    assert train(still, tmp_path / "still") is not None
+    before, after = (PixPNet.load(tmp_path / name).state_dict() for name in ("frozen", "still"))
+    # Nothing moves at rates of 0, so this is what it began with; patches stay the nearest ones.
+    for name, tensor in before.items():
+        torch.testing.assert_close(after[name], tensor, msg=lambda text, name=name: f"{name}: {text}")
+    assert train(tail, tmp_path / "tail") is not None
+    learnt = PixPNet.load(tmp_path / "tail").state_dict()
+    changed = {name for name in before if not torch.equal(learnt[name], before[name])}
+    assert any(name.startswith("backbone.network.stage3") for name in changed)
+    assert not any(name.startswith("backbone.network.stage1") for name in changed)
+
+
+def test_a_pixpnet_of_another_make_is_no_start(squares: Path, tmp_path: Path) -> None:
+    start = tmp_path / "frozen"
+    assert train(tiny_config("pixpnet", "frozen", squares), start) is not None
+    tail: Any = tiny_config("pixpnet", "tail", squares, start=str(start))
+    nearest = replace(tail.settings, architecture=replace(tail.settings.architecture, pooling="max"))
+    refused(replace(tail, settings=nearest), tmp_path / "run", "choose --architecture.pooling distinct, as it has")
 
 
 def test_a_start_that_is_no_run_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,6 +35,7 @@ def run(args: Namespace) -> int:
                     "summary": member.summary,
                     "presets": list(member.presets),
                     "starts_from": list(member.starts_from),
+                    "may_start_from": list(member.may_start_from),
                     "taught_by": list(member.taught_by),
                 }
                 for member in members
@@ -49,6 +50,8 @@ def run(args: Namespace) -> int:
         rows.append(("", "", f"presets: {', '.join(member.presets)}"))
         others = (("start", member.starts_from), ("teacher", member.taught_by))
         rows += [("", "", f"needs --{role} RUN, of {' or '.join(kinds)}") for role, kinds in others if kinds]
+        if member.may_start_from:
+            rows.append(("", "", f"may go on from --start RUN, of {' or '.join(member.may_start_from)}"))
         rows += [("", "", f"--to {name}: {conversion.summary}") for name, conversion in member.conversions.items()]
     sys.stdout.write("\n".join(aligned(rows)) + "\n\n")
     sys.stdout.write(

@@ -15,7 +15,7 @@ option says so. Presets:
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pixpnet.model import PixPNet
     from pixpnet.parts import Decision, Ownership, Parts
     from pixpnet.training.groups import Group
+    from pixpnet.training.other_runs import OtherModels
     from pixpnet.training.stages import Stage
 
 
@@ -161,6 +162,9 @@ class PixPNetConfig:
 # Heads with weights that are learnt, in a stage of their own.
 _LEARNING_HEADS = frozenset({"linear", "own_class"})
 
+# What of an architecture decides no answer, and how tensors begin; a run that starts from another may differ in these.
+_ONLY_WHILE_LEARNING = frozenset({"channel_dropout", "add_on", "own_weight", "other_weight"})
+
 # A cell sees 7.7 % of the image, 8.4 % at most: as accurate on cub12 as cells that see half of it
 # (docs/decisions/windows.md).
 _WINDOWS = {
@@ -281,6 +285,23 @@ def extras(model: "PixPNet", config: PixPNetConfig) -> "Mapping[str, nn.Module]"
     return {POOLED: pooled_classifier(model)}
 
 
+def begin(model: "PixPNet", config: PixPNetConfig, others: "OtherModels") -> None:
+    """Goes on with add-ons, prototypes and head of the run that it starts from, where there is one (`--start`).
+
+    Its backbone is this network's already. So a tail can be fine-tuned after a frozen fit, in few epochs.
+    """
+    from pixpnet.training.other_runs import refuse_other_architecture
+
+    start = others.start
+    if start is None:
+        return
+    names = tuple(field.name for field in fields(Architecture) if field.name not in _ONLY_WHILE_LEARNING)
+    refuse_other_architecture("start", start.architecture, model.architecture, names)
+    taken = ("add_on", "prototype_layer", "head")
+    state = {name: tensor for name, tensor in start.state_dict().items() if name.startswith(taken)}
+    model.load_state_dict(state, strict=False)
+
+
 MEMBER = Member(
     name="pixpnet",
     title="PixPNet",
@@ -293,4 +314,6 @@ MEMBER = Member(
     stages=stages,
     extras=extras,
     backbones={"birds": _SMALL, "photos": _WINDOWS},
+    may_start_from=("pixpnet",),
+    begin=begin,
 )

@@ -78,12 +78,15 @@ def open_others(config: RunConfig, run: Run, class_names: tuple[str, ...], prepr
     """
     member = member_named(config.member)
     models: dict[Role, PixPNet] = {}
-    kinds: dict[Role, tuple[str, ...]] = {"start": member.starts_from, "teacher": member.taught_by}
+    needed: dict[Role, tuple[str, ...]] = {"start": member.starts_from, "teacher": member.taught_by}
+    optional: dict[Role, tuple[str, ...]] = {"start": member.may_start_from, "teacher": ()}
     for role in ROLES:
-        kind, named = kinds[role], getattr(config, role)
-        if bool(kind) != bool(named):
-            raise RunError(_missing(member.title, role, kind) if kind else _unwanted(member.title, role))
-        if not kind:
+        kind, named = (*needed[role], *optional[role]), getattr(config, role)
+        if named and not kind:
+            raise RunError(_unwanted(member.title, role))
+        if not named and needed[role]:
+            raise RunError(_missing(member.title, role, kind))
+        if not named:
             continue
         file = _model_file(config, role, run)
         # Code was allowed for the name in the configuration, and for no other.

@@ -1,8 +1,9 @@
 """What relevance costs: PRP of one prototype, and of ten, against a forward pass; zennit's composite beside it.
 
     python benchmarks/relevance.py
+    python benchmarks/relevance.py --windows
 
-Random weights (the speed does not depend on them), one image of 224 x 224 pixels, one thread, processor time, the
+Random weights (the speed does not depend on them), one image of 224 x 224 pixels (384 on windows), one thread, processor time, the
 contestants in turns, so that a busy machine slows all of them alike. Medians of ratios within a round are shown. zennit
 is taken as it comes (EpsilonPlus, from the embedding of one cell), with its canonizer for the network and its hooks. A
 prototype costs as much as its cell sees: "10 inner cells" are ten different ones in the middle, which see the most. The
@@ -32,6 +33,7 @@ from pixpnet.mapping.relevance import prp
 from pixpnet.mapping.scene import Scene, scene
 from pixpnet.members.pixpnet import Architecture
 from pixpnet.model import Backbone, PixPNet
+from pixpnet.windows import Windows
 from side_by_side import ratios
 
 SIZE = 224
@@ -41,6 +43,33 @@ CUTS: dict[tuple[str, str], type[Canonizer]] = {
     ("vgg16", "maxpool5"): VGGCanonizer,
     ("resnet18", "layer3"): ResNetCanonizer,
 }
+
+
+def on_windows() -> PixPNet:
+    """Two classes of ten prototypes on windows as `--preset photos` has them."""
+    torch.manual_seed(0)
+    backbone = Backbone(zoo.build("resnet18"), "layer4", (384, 384), (), Windows(72, 40, "layer1"))
+    architecture = Architecture(cells="normalized", pooling="distinct")
+    return PixPNet(backbone, architecture, ("jay", "wren"), Preprocessing().scaled_to(384)).eval()
+
+
+def windows_table(rounds: int) -> None:
+    """Prints the ratios on windows; each of ten prototypes has a window of its own."""
+    model = on_windows()
+    image = torch.randn(3, 384, 384, generator=torch.Generator().manual_seed(0))
+    one, ten = scene(model, image, [0]), scene(model, image, list(range(10)))
+
+    def forward() -> None:
+        with torch.no_grad():
+            model(image[None])
+
+    contestants = {
+        "forward pass": forward,
+        "PRP, 1 prototype": lambda: prp(one),
+        "PRP, 10 prototypes": lambda: prp(ten),
+    }
+    for contestant, ratio in ratios(contestants, rounds).items():
+        print(f"  resnet18 @ layer4, windows 384:72:40: {contestant:28s} {ratio:6.2f}", flush=True)
 
 
 def network(name: str, at: str) -> PixPNet:
@@ -106,9 +135,13 @@ def main() -> int:
     """Measures and prints; the exit code says whether the limit holds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--windows", action="store_true", help="windows alone")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     print("relevance / a forward pass on the same image")
+    windows_table(arguments.rounds)
+    if arguments.windows:
+        return 0
     result = {cut: table(*cut, arguments.rounds) for cut in CUTS}
     reached = {name: result["vgg16", "maxpool5"][name] for name in LIMITS}
     for name, limit in LIMITS.items():

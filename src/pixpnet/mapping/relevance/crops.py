@@ -1,7 +1,8 @@
-"""Relevance inside a rectangle of a tensor's rows and columns.
+"""Relevance inside a rectangle of a tensor's rows and columns, of some images of a batch.
 
 A match begins at one cell, and what it was computed from grows layer by layer. Relevance is exactly zero everywhere
-else, so only the rectangle that it can have reached is carried, and computed with.
+else, so only the rectangle that it can have reached is carried, and computed with. On windows, which are the images of
+one batch, a cell was computed from one of them.
 """
 
 from dataclasses import dataclass
@@ -15,16 +16,18 @@ class Crop:
     """Relevance of a tensor, behind an axis of prototypes.
 
     Attributes:
-        values: protos x the tensor's axes, of which the last two are those of the rectangle. Of tensors that have no
-            batch, channels, rows and columns: all of it.
+        values: protos x the tensor's axes, of which the last two are those of the rectangle, and the first holds some
+            images. Of tensors that have no batch, channels, rows and columns: all of it.
         shape: of the whole tensor.
         top, left: the first row and column.
+        first: the first image of the batch.
     """
 
     values: Tensor
     shape: torch.Size
     top: int = 0
     left: int = 0
+    first: int = 0
 
     @property
     def is_whole(self) -> bool:
@@ -40,30 +43,35 @@ class Crop:
         return result
 
     def of(self, tensor: Tensor) -> Tensor:
-        """The same rectangle of another tensor of these rows and columns."""
+        """The same rectangle of another tensor of this batch, these rows and columns."""
         if self.is_whole:
             return tensor
-        rows, cols = self.values.shape[-2:]
-        return tensor[..., self.top : self.top + rows, self.left : self.left + cols]
+        images, _, rows, cols = self.values.shape[1:]
+        chosen = slice(self.first, self.first + images)
+        return tensor[..., chosen, :, self.top : self.top + rows, self.left : self.left + cols]
 
     def plus(self, other: "Crop") -> "Crop":
         """The sum, on a rectangle that holds both."""
         if self.is_whole and other.is_whole:
             return Crop(self.values + other.values, self.shape)
-        top, left = min(self.top, other.top), min(self.left, other.left)
-        bottom, right = (max(ends) for ends in zip(self._end, other._end, strict=True))
-        leading = self.values.shape[:-2]
-        result = Crop(self.values.new_zeros(*leading, bottom - top, right - left), self.shape, top, left)
+        first, top, left = (min(starts) for starts in zip(self._start, other._start, strict=True))
+        last, bottom, right = (max(ends) for ends in zip(self._end, other._end, strict=True))
+        protos, channels = self.values.shape[0], self.values.shape[2]
+        sum_of_both = self.values.new_zeros(protos, last - first, channels, bottom - top, right - left)
         for crop in (self, other):
-            rows, cols = crop.values.shape[-2:]
-            down, across = crop.top - top, crop.left - left
-            result.values[..., down : down + rows, across : across + cols] += crop.values
-        return result
+            images, _, rows, cols = crop.values.shape[1:]
+            after, down, across = crop.first - first, crop.top - top, crop.left - left
+            sum_of_both[:, after : after + images, :, down : down + rows, across : across + cols] += crop.values
+        return Crop(sum_of_both, self.shape, top, left, first)
 
     @property
-    def _end(self) -> tuple[int, int]:
-        rows, cols = self.values.shape[-2:]
-        return self.top + rows, self.left + cols
+    def _start(self) -> tuple[int, int, int]:
+        return self.first, self.top, self.left
+
+    @property
+    def _end(self) -> tuple[int, int, int]:
+        images, _, rows, cols = self.values.shape[1:]
+        return self.first + images, self.top + rows, self.left + cols
 
 
 def cropped(values: Tensor) -> Crop:
@@ -78,9 +86,11 @@ def cropped(values: Tensor) -> Crop:
     shape = values.shape[1:]
     if len(shape) != 4 or not values.numel():
         return Crop(values, shape)
-    reached = values.amax(dim=(0, 1, 2)) > 0
+    images = _ends(values.amax(dim=(0, 2, 3, 4)) > 0)
+    some = values[:, images[0] : images[1]]
+    reached = some.amax(dim=(0, 1, 2)) > 0
     (top, bottom), (left, right) = (_ends(reached.any(dim=dim)) for dim in (1, 0))
-    return Crop(values[..., top:bottom, left:right], shape, top, left)
+    return Crop(some[..., top:bottom, left:right], shape, top, left, images[0])
 
 
 def _ends(reached: Tensor) -> tuple[int, int]:

@@ -5,7 +5,7 @@ for all prototypes, so it is computed once; only the way back is walked for each
 goes to what came from the image, and is lost only where nothing did (an output all of whose inputs are 0).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -90,13 +90,13 @@ class Contributions:
 
     def back(self, crop: Crop) -> Crop:
         """The relevance of the inputs: each has the share of an output's that it has in the sum."""
-        share = Crop(crop.values / crop.of(self.sums), crop.shape, crop.top, crop.left)
+        share = replace(crop, values=crop.values / crop.of(self.sums))
         shared: list[Tensor] = []
         for values, weight in self._parts:
             inputs = self._geometry.back(share, weight, values.shape)
             shared += inputs.values.mul_(inputs.of(values)).split(self._shape[1], dim=2)
         total = shared[0] if len(shared) == 1 else torch.add(*shared)
-        return Crop(total, self._shape, inputs.top, inputs.left)
+        return Crop(total, self._shape, inputs.top, inputs.left, inputs.first)
 
 
 class PositiveParts:
@@ -123,7 +123,7 @@ class PositiveParts:
             return result
         if self._opposite is None:
             self._opposite = _of_one_sign(self._values, -self._weight, self._geometry)
-        return result.plus(self._opposite.back(Crop(left, crop.shape, crop.top, crop.left)))
+        return result.plus(self._opposite.back(replace(crop, values=left)))
 
 
 def beyond_the_bounds(

@@ -20,7 +20,7 @@ _SUMS = (aten.add, aten.sub)
 # Operations that only move, scale and shift, as long as no pixel is multiplied with, or divided by, another.
 _AFFINE = (
     *(*_SUMS, aten.mul, aten.div, aten.cat, aten.slice, aten.select, aten.unsqueeze, aten.squeeze),
-    *(aten.clone, aten.view, aten.permute, aten.constant_pad_nd),
+    *(aten.clone, aten.view, aten._unsafe_view, aten.permute, aten.index_select, aten.constant_pad_nd),
 )
 
 

@@ -19,6 +19,7 @@ All of them give non-negative shares of what they get, so relevance is never neg
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -203,7 +204,7 @@ def _sum(passage: _Passage, crops: Crops) -> Crops:
     one, other = (torch.where(negative, -part, part.clamp_min(0)) for part in (one, other))
     share = crop.values / (one + other).clamp_min(NOTHING)
     if not crop.is_whole or all(shape == crop.shape for shape in shapes):
-        return [Crop(share * part, crop.shape, crop.top, crop.left) for part in (one, other)]
+        return [replace(crop, values=share * part) for part in (one, other)]
     return [cropped(_gathered(share * part, shape)) for part, shape in zip((one, other), shapes, strict=True)]
 
 
@@ -251,11 +252,11 @@ def _concatenation(passage: _Passage, crops: Crops) -> Crops:
     (crop,) = crops
     assert crop is not None
     parts, dim = passage["tensors"], passage.step.get("dim", 0) % len(crop.shape)
-    if dim >= len(crop.shape) - 2:
+    if dim == 0 or dim >= len(crop.shape) - 2:
         crop = Crop(crop.whole(), crop.shape)
     pieces = crop.values.split([part.shape[dim] for part in parts], dim=dim + 1)
     return [
-        Crop(piece, part.shape, crop.top, crop.left)
+        Crop(piece, part.shape, crop.top, crop.left, crop.first)
         for piece, part in zip(pieces, parts, strict=True)
         if isinstance(part, Traced)
     ]

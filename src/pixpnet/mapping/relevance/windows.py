@@ -21,6 +21,7 @@ class Reach:
         top, left: its first row and column in the input.
         rows, cols: how many.
         shape: of the input.
+        first: image of the batch.
     """
 
     top: int
@@ -28,6 +29,7 @@ class Reach:
     rows: int
     cols: int
     shape: torch.Size
+    first: int = 0
 
     def room(self, like: Tensor) -> Tensor:
         """A tensor of this size, one for each prototype and image of `like` (relevance); not to be read."""
@@ -41,9 +43,9 @@ class Reach:
         top, left = min(max(self.top, 0), height - 1), min(max(self.left, 0), width - 1)
         bottom, right = min(self.top + self.rows, height), min(self.left + self.cols, width)
         if bottom <= top or right <= left:
-            return Crop(values.new_zeros(*values.shape[:-2], 1, 1), self.shape, top, left)
+            return Crop(values.new_zeros(*values.shape[:-2], 1, 1), self.shape, top, left, self.first)
         inside = values[..., top - self.top : bottom - self.top, left - self.left : right - self.left]
-        return Crop(inside, self.shape, top, left)
+        return Crop(inside, self.shape, top, left, self.first)
 
 
 def reach(crop: Crop, shape: torch.Size, kernel: Any, stride: Any, padding: Any, dilation: Any) -> Reach:
@@ -54,7 +56,7 @@ def reach(crop: Crop, shape: torch.Size, kernel: Any, stride: Any, padding: Any,
         (first * step - pad, (count - 1) * step + gap * (size - 1) + 1)
         for first, count, size, step, pad, gap in zip((crop.top, crop.left), (rows, cols), *sizes, strict=True)
     )
-    return Reach(top, left, height, width, shape)
+    return Reach(top, left, height, width, shape, crop.first)
 
 
 def to_the_largest(crop: Crop, step: TracedStep, indices: Tensor) -> Crop:

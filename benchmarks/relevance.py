@@ -3,11 +3,12 @@
     python benchmarks/relevance.py
     python benchmarks/relevance.py --windows
 
-Random weights (the speed does not depend on them), one image of 224 x 224 pixels (384 on windows), one thread, processor time, the
-contestants in turns, so that a busy machine slows all of them alike. Medians of ratios within a round are shown. zennit
-is taken as it comes (EpsilonPlus, from the embedding of one cell), with its canonizer for the network and its hooks. A
-prototype costs as much as its cell sees: "10 inner cells" are ten different ones in the middle, which see the most. The
-first image of a network takes two passes more, for the check of what was recorded, and is no part of this.
+Random weights (the speed does not depend on them), one image of 224 x 224 pixels (384 on windows), one thread,
+processor time, the contestants in turns, so that a busy machine slows all of them alike. Medians of ratios within a
+round are shown. zennit is taken as it comes (EpsilonPlus, from the embedding of one cell), with its canonizer for the
+network and its hooks. A prototype costs as much as its cell sees: "10 inner cells" are ten different ones in the
+middle, which see the most. The first image of a network takes two passes more, for the check of what was recorded, and
+is no part of this.
 """
 
 import argparse

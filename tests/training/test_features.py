@@ -143,7 +143,7 @@ def test_views_computed_side_by_side_have_the_bits_of_one_thread(
 
     side_by_side.reader = watched
     seen: list[int] = []
-    assert side_by_side.compute(views, progress=lambda done, of: seen.append(done)) == 9
+    assert side_by_side.compute(views, progress=lambda _, done, total: seen.append(done)) == 9
     assert threading.get_ident() not in threads
     assert set(begun) == {1}
     assert seen == list(range(10))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pixpnet.explanation import UnknownClass as UnknownClass
     from pixpnet.explanation import explain as explain
     from pixpnet.explanation import explain_batch as explain_batch
+    from pixpnet.explanation import part_qualities as part_qualities
     from pixpnet.explanation import prove as prove
     from pixpnet.explanation.predictor import PredictedClass as PredictedClass
     from pixpnet.explanation.predictor import Predictor as Predictor
@@ -102,7 +103,7 @@ _HOMES: dict[str, str] = {
             "read_sample"
         ),
         "pixpnet.data.pictures": "Picture",
-        "pixpnet.explanation": "Explanation UnknownClass explain explain_batch prove",
+        "pixpnet.explanation": "Explanation UnknownClass explain explain_batch prove part_qualities",
         "pixpnet.family": "MEMBERS Member UnknownMember member_named",
         "pixpnet.fields": (
             "Call Field FieldMismatch Fields Region Sources UnknownLayer UnsupportedOperation receptive_fields rule"

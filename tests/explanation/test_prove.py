@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from pixpnet.box import Box
 from pixpnet.data import preprocess
-from pixpnet.explanation import Explanation, Proof, explain, prove, proving
+from pixpnet.explanation import Explanation, Proof, changed_images, explain, prove
 from pixpnet.model import PixPNet
 from tests.explanation.test_explain import HEADS, Everywhere
 from tests.explanation.toys import PICTURE, RED, WHITE, as_sample, photo, quarters, real, seen, similarity, toy
@@ -210,7 +210,7 @@ def test_batches_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> No
     whole = prove(model, as_sample(photo()), explanation, draws=2)
     sizes: list[int] = []
     model.register_forward_pre_hook(lambda module, inputs: sizes.append(len(inputs[0])))
-    monkeypatch.setattr(proving, "_BATCH_NUMBERS", 4 * 3 * 48 * 48)
+    monkeypatch.setattr(changed_images, "_BATCH_NUMBERS", 4 * 3 * 48 * 48)
     small = prove(model, as_sample(photo()), explanation, draws=2)
     assert max(sizes) == 4
     for one, other in zip(_proofs(whole), _proofs(small), strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from pixpnet.views.console import plain_console
 from pixpnet.views.progress import progress_bars
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from jsonargparse import ArgumentParser, Namespace
 
@@ -28,6 +29,7 @@ EXAMPLES = """examples:
   pixpnet explain runs/birds jay.jpg --all                  every part, not only three
   pixpnet explain runs/birds jay.jpg --why-not wren --why-not robin
   pixpnet explain runs/birds jay.jpg --prove --out jay.png
+  pixpnet explain runs/birds jay.jpg --qualities            does its colour matter, or its shape?
   pixpnet explain runs/birds photos/*.jpg --prove --out photos.html
   pixpnet explain runs/birds jay.jpg --json > jay.json      read it with Explanation.from_json"""
 
@@ -74,6 +76,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="change every pixel outside each part, and check that its cell's similarity stays; exit code 1 if not",
     )
     parser.add_argument(
+        "--qualities",
+        action="store_true",
+        help="say what each part of the answer is made of: by how much its similarity falls when only its colour, hue, "
+        "saturation, contrast, texture or shape is changed",
+    )
+    parser.add_argument(
         "--top", type=int, default=10, help="how many terms to list where a head connects a class with all prototypes"
     )
     parser.add_argument(
@@ -103,9 +111,9 @@ def run(args: Namespace) -> int:
     failed = False
     with progress_bars(plain_console()) as progress:
         for number, path in enumerate(args.images):
-            part = part_of(progress, _TASK, number, len(args.images))
+            parts = partial(part_of, progress, number=number, count=len(args.images))
             try:
-                explained = _explained(model, path, args, part)
+                explained = _explained(model, path, args, parts)
             except (ImageError, OSError) as error:
                 failed = True
                 sys.stderr.write(f"error: {on_one_line(path)}: {error}\n")
@@ -137,14 +145,16 @@ def _check(args: Namespace) -> None:
         check_output(args.out, _ENDINGS)
 
 
-def _explained(model: PixPNet, path: Path, args: Namespace, progress: Progress | None) -> _Explained:
-    from pixpnet.explanation import explain, prove
+def _explained(model: PixPNet, path: Path, args: Namespace, progress: Callable[[str], Progress | None]) -> _Explained:
+    from pixpnet.explanation import explain, part_qualities, prove
     from pixpnet.explanation.explaining import as_the_network_sees
 
     sample = as_the_network_sees(model, path)
     explanation = explain(model, sample, classes=args.why_not or (), top=args.top)
     if args.prove:
-        explanation = prove(model, sample, explanation, progress=progress)
+        explanation = prove(model, sample, explanation, progress=progress(_TASK))
+    if args.qualities:
+        explanation = part_qualities(model, sample, explanation, progress=progress("changing parts"))
     return _Explained(sample, explanation)
 
 

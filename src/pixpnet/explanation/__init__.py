@@ -4,6 +4,8 @@ from pixpnet.explanation.contrast import Contrast, Pair
 from pixpnet.explanation.explaining import explain, explain_batch
 from pixpnet.explanation.names import UnknownClass
 from pixpnet.explanation.proving import prove
+from pixpnet.explanation.qualities import part_qualities
+from pixpnet.explanation.quality import Quality
 from pixpnet.explanation.record import (
     ClassExplanation,
     Explanation,
@@ -25,6 +27,7 @@ __all__ = [
     "Pair",
     "Polygon",
     "Proof",
+    "Quality",
     "Sight",
     "Term",
     "TreePath",
@@ -33,5 +36,6 @@ __all__ = [
     "explain",
     "explain_batch",
     "explanation_size",
+    "part_qualities",
     "prove",
 ]

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pixpnet.class_names import printable
 from pixpnet.explanation.deciding_text import deciding_text
 from pixpnet.explanation.path_text import turn_text
+from pixpnet.explanation.quality import matters_text
 from pixpnet.explanation.record import ClassExplanation, Explanation, Term
 from pixpnet.explanation.text import WIDTH, location, share_of, shortened, wrapped
 from pixpnet.wording import percent, probability
@@ -19,9 +20,12 @@ def brief_text(explanation: Explanation) -> str:
     rows = [_row(explanation, best, number) for number in range(min(SHOWN, len(best.terms)))]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [*wrapped(_answer(explanation)), *wrapped(_meaning(explanation)), ""]
-    for *numbers, like in rows:
+    for (*numbers, like), term in zip(rows, best.terms, strict=False):
+        matters = matters_text(term.qualities)
         start = "  " + "  ".join(text.rjust(width) for text, width in zip(numbers, widths[:-1], strict=True)) + "  "
         lines.append(start + shortened(like, WIDTH - len(start)))
+        if matters:
+            lines.append(" " * len(start) + matters)
     lines += ["", *wrapped(" ".join(filter(None, (_rest(best), *_tested(explanation)))))]
     return "\n".join(lines)
 

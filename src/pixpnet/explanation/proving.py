@@ -23,18 +23,17 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pixpnet.box import Box
-from pixpnet.data import ImageError, Sample, read_sample, to_uint8
+from pixpnet.data import ImageError, read_sample
 from pixpnet.data.pictures import Picture
+from pixpnet.explanation.changed_images import Cell, batches, cell_of, explained_pixels, matches_of, pixels_of
 from pixpnet.explanation.deciding import deciding
 from pixpnet.explanation.explaining import as_the_network_sees
 from pixpnet.explanation.record import Deciding, Explanation, Proof, Term, Trial
 from pixpnet.mapping.scene import scene
 from pixpnet.mapping.upsampling import by_upsampling
 from pixpnet.model import Grid, PixPNet
-from pixpnet.model.modes import refuse_training_mode
 from pixpnet.model.network import Output
 from pixpnet.parts import Matches, NoBounds
-from pixpnet.parts.precision import full_precision
 from pixpnet.progress import Progress
 
 Region = tuple[Box, ...]
@@ -43,8 +42,6 @@ _TRAINING: Final = "training images"
 _ITSELF: Final = "the image itself, mirrored and moved"
 # Times the tolerance: how far distances of the same model and image may be apart on two machines.
 _SAME = 50
-# Of input numbers in one batch: 6 images of 224 x 224, whose activations in a VGG are some 200 MB.
-_BATCH_NUMBERS = 2**20
 
 
 def prove(
@@ -77,12 +74,7 @@ def prove(
     """
     if draws < 1:
         raise ValueError(f"a proof needs at least one draw, got {draws}")
-    refuse_training_mode(model)
-    pixels = _pixels_of(model, as_the_network_sees(model, image))
-    if tuple(pixels.shape[-2:]) != explanation.size or _bytes(model, pixels) != explanation.pixels:
-        raise ValueError(f"this is not the image that was explained: give the one of {explanation.image}")
-    if explanation.class_names != model.class_names:
-        raise ValueError("this model knows other classes than the explanation: give the model that was explained")
+    pixels = explained_pixels(model, image, explanation)
     terms = [term for explained in explanation.classes for term in explained.terms]
     with torch.no_grad():  # as `explain` ran it
         output: Output = model(pixels[None])
@@ -96,20 +88,20 @@ def prove(
         tests.add(_Change(term.region, inside=False), term)
         tests.add(_Change(term.region, inside=True), term)
         tests.add(_Change(boxes[term.prototype], inside=False), term)
-    given = [_pixels_of(model, as_the_network_sees(model, other)) for other in others]
+    given = [pixels_of(model, as_the_network_sees(model, other)) for other in others]
     known = given or _training_images(model, explanation.size, -(-draws // 3), seed)
     fillings = _fillings(model, pixels, draws, seed, known)
     moved = tests.run(model, pixels, fillings, progress)
 
     def trial(term: Term, region: Region) -> Trial:
-        movement = moved[_Change(region, inside=False), _cell(term)]
+        movement = moved[_Change(region, inside=False), cell_of(term)]
         outside = int(_Change(region, inside=False).mask(explanation.size).sum())
         held = movement.distance <= tolerances[term.prototype]
         return Trial(region, movement.similarity, movement.distance, held, outside)
 
     def proven(term: Term) -> Term:
-        outside = moved[_Change(term.region, inside=False), _cell(term)]
-        inside = moved[_Change(term.region, inside=True), _cell(term)]
+        outside = moved[_Change(term.region, inside=False), cell_of(term)]
+        inside = moved[_Change(term.region, inside=True), cell_of(term)]
         proof = Proof(
             draws=draws,
             seed=seed,
@@ -146,16 +138,6 @@ class _Change:
 
 
 @dataclass(frozen=True)
-class _Cell:
-    """Where the network is read: the match of a prototype with one patch of its grid."""
-
-    grid: int
-    prototype: int
-    row: int
-    col: int
-
-
-@dataclass(frozen=True)
 class _Moved:
     """The largest movements over all draws."""
 
@@ -168,12 +150,12 @@ class _Tests:
     """Which changed images are needed, and what is read from each: terms that claim the same pixels share images."""
 
     def __init__(self) -> None:
-        self._cells: dict[_Change, list[_Cell]] = defaultdict(list)
+        self._cells: dict[_Change, list[Cell]] = defaultdict(list)
 
     def add(self, change: _Change, term: Term) -> None:
         """Asks what a change does to the cell of a term."""
-        if _cell(term) not in self._cells[change]:
-            self._cells[change].append(_cell(term))
+        if cell_of(term) not in self._cells[change]:
+            self._cells[change].append(cell_of(term))
 
     def run(
         self,
@@ -181,18 +163,18 @@ class _Tests:
         image: Float[Tensor, "3 height width"],
         fillings: Float[Tensor, "draws 3 height width"],
         progress: Progress | None,
-    ) -> dict[tuple[_Change, _Cell], _Moved]:
+    ) -> dict[tuple[_Change, Cell], _Moved]:
         """The largest movement for each change and cell."""
-        moved: dict[tuple[_Change, _Cell], _Moved] = defaultdict(_Moved)
+        moved: dict[tuple[_Change, Cell], _Moved] = defaultdict(_Moved)
         work = [(change, draw) for change in self._cells for draw in range(len(fillings))]
         size = (image.shape[-2], image.shape[-1])
-        for start, part in _batches(work, max(1, _BATCH_NUMBERS // image.numel() - 1)):
+        for start, part in batches(work, image.numel()):
             masks = torch.stack([change.mask(size) for change, _ in part]).to(image.device)
             filled = fillings[[draw for _, draw in part]]
             # Rounding may depend on the batch, so the unchanged image is part of each.
             images = torch.cat([image[None], torch.where(masks[:, None], filled, image)])
             changes = [change for change, _ in part]
-            for key, movement in self._movements(model.grids, _matches(model, images), changes):
+            for key, movement in self._movements(model.grids, matches_of(model, images), changes):
                 best = moved[key]
                 moved[key] = _Moved(
                     max(best.similarity, movement.similarity),
@@ -205,7 +187,7 @@ class _Tests:
 
     def _movements(
         self, grids: Sequence[Grid], matches: Matches, changes: Sequence[_Change]
-    ) -> Iterator[tuple[tuple[_Change, _Cell], _Moved]]:
+    ) -> Iterator[tuple[tuple[_Change, Cell], _Moved]]:
         """How far each cell is from where it was in the first image of the batch."""
         for grid in grids:
             read = [
@@ -229,30 +211,6 @@ class _Tests:
                 raise ValueError("the model's answer to a changed image is not finite, so nothing is proven")
             for (_, change, cell), moved in zip(read, movements.tolist(), strict=True):
                 yield (change, cell), _Moved(*moved)
-
-
-def _batches(work: Sequence[tuple[_Change, int]], length: int) -> Iterator[tuple[int, Sequence[tuple[_Change, int]]]]:
-    for start in range(0, len(work), length):
-        yield start, work[start : start + length]
-
-
-def _cell(term: Term) -> _Cell:
-    return _Cell(term.grid, term.prototype, *term.cell)
-
-
-def _matches(model: PixPNet, images: Float[Tensor, "batch 3 height width"]) -> Matches:
-    # With three digits the test would see nothing but rounding.
-    with torch.no_grad(), full_precision(images.device):
-        matches: Matches = model(images).matches
-    return matches
-
-
-def _pixels_of(model: PixPNet, sample: Sample) -> Float[Tensor, "3 height width"]:
-    return sample.image.as_subclass(Tensor).to(model.device)
-
-
-def _bytes(model: PixPNet, pixels: Float[Tensor, "3 height width"]) -> bytes:
-    return to_uint8(pixels, model.preprocessing).tobytes()
 
 
 def _fillings(

@@ -20,6 +20,7 @@ import numpy as np
 from pixpnet.box import Box
 from pixpnet.data.homography import transform_points
 from pixpnet.explanation.names import UnknownClass, label_of
+from pixpnet.explanation.quality import Quality
 from pixpnet.model import Origin
 from pixpnet.records import ADDED_LATER
 
@@ -111,6 +112,8 @@ class Term:
         parts: annotated parts that the prototype's own region holds, the one nearest to its middle first; empty where
             the data set knows none.
         share: of the image's pixels that the region holds, 0 to 1; None in files of earlier versions.
+        qualities: how far the cell's similarity falls when one quality of the region is changed, after
+            `part_qualities`.
     """
 
     prototype: int
@@ -130,6 +133,7 @@ class Term:
     also: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
     parts: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
     share: float | None = field(default=None, metadata=ADDED_LATER)
+    qualities: tuple[Quality, ...] = field(default=(), metadata=ADDED_LATER)
 
     def origin_in_source(self) -> tuple[Polygon, ...]:
         """The prototype's own region in the pixels of its training image's file; see `Explanation.in_source`."""

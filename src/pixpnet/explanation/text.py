@@ -8,6 +8,7 @@ from pixpnet.class_names import printable
 from pixpnet.explanation.contrast import Contrast
 from pixpnet.explanation.deciding_text import deciding_text
 from pixpnet.explanation.path_text import leaf_text, not_found_text, other_answers_text, parting_text, turn_text
+from pixpnet.explanation.quality import qualities_text
 from pixpnet.explanation.record import ClassExplanation, Explanation, Proof, Sight, Term
 from pixpnet.wording import aligned, percent, probability
 
@@ -187,9 +188,26 @@ def _class_lines(explanation: Explanation, explained: ClassExplanation) -> Itera
         yield f"{name}: {probability(explained.share)}, by this path of {len(explained.terms)} nodes"
         yield from _table(_rows(explanation, explained))
         yield from wrapped(leaf_text(explained, explained.path))
+        yield from _qualities(explained)
         return
     yield f"{name}: logit {explained.logit:.2f}, the sum of {len(explained.terms)} {scores}{rest_text(explained)}"
     yield from _table(_rows(explanation, explained))
+    yield from _qualities(explained)
+
+
+def _qualities(explained: ClassExplanation) -> Iterator[str]:
+    """What each part is made of, where that was measured."""
+    measured = [term for term in explained.terms if term.qualities]
+    if not measured:
+        return
+    yield ""
+    yield from wrapped(
+        "What the parts are made of: by how much the similarity of a part's cell falls when only this quality of the "
+        "part's pixels is changed. Falls do not add up, and changed pictures are none that a camera took."
+    )
+    rows = [(str(term.prototype), qualities_text(term.qualities)) for term in measured]
+    for line in aligned([("prototype", "falls by"), *rows], right=(0,)):
+        yield f"  {line}"
 
 
 def _rows(explanation: Explanation, explained: ClassExplanation) -> Iterator[tuple[str, ...]]:

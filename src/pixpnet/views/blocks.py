@@ -10,6 +10,7 @@ from pixpnet.explanation import ClassExplanation, Explanation, Term
 from pixpnet.explanation.brief import SHOWN, parts_words
 from pixpnet.explanation.deciding_text import deciding_text
 from pixpnet.explanation.path_text import leaf_text, not_found_text, other_answers_text
+from pixpnet.explanation.quality import matters_text, qualities_text
 from pixpnet.explanation.text import also_text, share_of
 from pixpnet.model import Origin, PixPNet
 from pixpnet.views.pictures import image_pixels, prototype_pixels
@@ -58,6 +59,8 @@ class TermBlock:
         origin: id of the training image.
         held: whether the proof held; None without one, or where nothing could be tested.
         proof: what it found, in short.
+        matters: which of its qualities its similarity rests on most; empty where that was not measured.
+        qualities: how far the similarity falls with each.
     """
 
     number: int
@@ -77,6 +80,8 @@ class TermBlock:
     origin: str
     held: bool | None
     proof: str
+    matters: str
+    qualities: str
 
 
 @dataclass(frozen=True)
@@ -291,6 +296,8 @@ def _term_block(
         origin="" if term.origin is None else term.origin.image,
         held=None if term.proof is None or not term.proof.tested else term.proof.passed,
         proof="" if term.proof is None else proof_words(term.proof),
+        matters=matters_text(term.qualities),
+        qualities=qualities_text(term.qualities),
     )
 
 

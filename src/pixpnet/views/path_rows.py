@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from pixpnet.colors import GRID, INK, MUTED, REGIONS
 from pixpnet.explanation.path_text import leaf_text, short_turn_text, unlikely
+from pixpnet.explanation.quality import mostly_text
 from pixpnet.explanation.record import ClassExplanation, Explanation, Term, TreePath
 from pixpnet.views.pictures import cut_out, image_pixels, prototype_pixels
 from pixpnet.views.slide import SMALLEST, Heat, Slide
@@ -117,6 +118,8 @@ def _words(
         lines.append(("sees padding only", MUTED))
     if term.proof is not None:
         lines.append(proof_line(term.proof))
+    if term.qualities:
+        lines.append((mostly_text(term.qualities), INK))
     if term.origin is not None:
         lines.append((term.origin.image.rsplit("/", 1)[-1], MUTED))
     for step, (line, color) in enumerate(lines[: max(1, int((room.bottom - room.y - 0.24) / _LINE))]):

@@ -8,6 +8,7 @@ from jaxtyping import UInt8
 
 from pixpnet.colors import GREEN_TEXT, GRID, INK, MUTED, REGIONS, VERMILION_TEXT
 from pixpnet.explanation.brief import SHOWN, parts_words
+from pixpnet.explanation.quality import matters_text, mostly_text
 from pixpnet.explanation.record import ClassExplanation, Explanation, Proof, Term
 from pixpnet.explanation.text import also_text, share_of
 from pixpnet.views.pictures import GRAY, cut_out, image_pixels, prototype_pixels
@@ -147,6 +148,8 @@ class _Row:
             lines.append((f"sees {percent(share_of(term.region, explanation.size))}", MUTED))
         if term.proof is not None:
             lines.append(proof_line(term.proof))
+        if term.qualities:
+            lines.append((matters_text(term.qualities) if self.wide else mostly_text(term.qualities), INK))
         if not self.wide and (grid := grid_words(explanation, term)):
             lines.append((grid, MUTED))
         if term.also:

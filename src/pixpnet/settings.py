@@ -9,10 +9,19 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from pixpnet.records import ADDED_LATER, refuse_above
 
-KEPT_EPOCH = (
-    "the last epoch whose validation accuracy after replacement is within one standard error of the best so far"
-)
-"""Which model a run keeps, in the words that every display of the choice uses (`training.selection` decides it)."""
+
+def kept_epoch(replaced: bool | None = None) -> str:
+    """Which model a run keeps, in the words that every display of the choice uses (`training.selection` decides it).
+
+    Args:
+        replaced: whether prototypes were replaced by training patches; None where that is not known yet.
+
+    >>> kept_epoch(False)
+    'the last epoch whose validation accuracy is within one standard error of the best so far'
+    """
+    after = {True: " after replacement", False: "", None: " (after replacement, where there is one)"}[replaced]
+    return f"the last epoch whose validation accuracy{after} is within one standard error of the best so far"
+
 
 Frame = Literal["crop", "stretch", "pad"]
 _MOST_EPOCHS = 100_000

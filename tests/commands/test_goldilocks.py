@@ -153,5 +153,11 @@ def test_the_command_that_is_advised_for_windows_makes_the_run_of_train_yaml() -
     parser = ArgumentParser(exit_on_error=False)
     prepared.add_arguments(parser)
     assert config_of(parser.parse_args(list(prepared.words))) == config
+    # Several sizes, and a stride that is left to the default.
+    for window, stride, options in (
+        ("72,144", "40,80", "--window 72,144 --window-stride 40,80 --window-from"),
+        (0.25, None, "--window 0.25 --window-from"),
+    ):
+        assert options in " ".join(train_words(replace(config, window=window, window_stride=stride)))
     # Other presets have no such command, only the file.
     assert train_words(recommended_run(replace(settings, method="probe"), replace(judged, windows=None))) == []

@@ -9,7 +9,10 @@ from pixpnet.training.workload import Workload
 from pixpnet.views import progress
 from pixpnet.views.training_display import display
 
-RULE = "the last epoch whose validation accuracy after replacement is within one standard error of the best so far"
+RULE = (
+    "the last epoch whose validation accuracy (after replacement, where there is one) is within one standard error of "
+    "the best so far"
+)
 
 
 def epoch(number: int, accuracy: float, best: bool) -> LogLine:

@@ -110,7 +110,8 @@ def train_words(config: RunConfig) -> list[str]:
     words += [] if config.weights is None else ["--weights", config.weights]
     words += ["--size", str(config.size)]
     if config.window is not None:
-        words += ["--window", f"{config.window:g}", "--window-stride", f"{config.window_stride:g}"]
+        words += ["--window", _sides(config.window)]
+        words += [] if config.window_stride is None else ["--window-stride", _sides(config.window_stride)]
         words += ["--window-from", config.window_from] if config.window_from else []
     for option, value, default in (
         ("--epochs", budget.epochs, usual.epochs),
@@ -122,6 +123,11 @@ def train_words(config: RunConfig) -> list[str]:
     ):
         words += [] if value == default else [option, str(value)]
     return [*words, "--out", "RUN"]
+
+
+def _sides(sides: float | str) -> str:
+    """Of windows, as an option: one number, or several with commas (72,144)."""
+    return sides if isinstance(sides, str) else f"{sides:g}"
 
 
 def told_apart(judged: Sequence[EvaluatedCut]) -> list[str]:

@@ -13,7 +13,7 @@ from pixpnet.commands.calling import command
 from pixpnet.config import RunConfig, config_from_plain
 from pixpnet.family import member_named
 from pixpnet.records import plain_fields
-from pixpnet.settings import KEPT_EPOCH
+from pixpnet.settings import kept_epoch
 from pixpnet.wording import percent
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def config_of(args: Namespace) -> RunConfig:
 def summary(metrics: Metrics, folder: Path) -> str:
     """The outcome in a few lines."""
     lines = [
-        f"kept: epoch {metrics.chosen_epoch} of {metrics.epochs}, {KEPT_EPOCH}",
+        f"kept: epoch {metrics.chosen_epoch} of {metrics.epochs}, {kept_epoch(metrics.validation_before is not None)}",
         f"validation accuracy  {percent(metrics.validation.accuracy):>7s} ({metrics.validation.images} images)"
         f"{_before(metrics.validation_before)}",
     ]

@@ -28,7 +28,7 @@ class Metrics:
     """What came out of a run, in `metrics.json`.
 
     Attributes:
-        chosen_epoch: of the model that was kept (`settings.KEPT_EPOCH`); other epochs may have been more accurate.
+        chosen_epoch: of the model that was kept (`settings.kept_epoch`); other epochs may have been more accurate.
         epochs: how many there were.
         validation: the model that was kept, on the validation images.
         validation_before: the same before its prototypes were replaced; None where they never are.

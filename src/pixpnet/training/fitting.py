@@ -258,7 +258,7 @@ class Fitting(pl.LightningModule):
     # The end of an epoch ------------------------------------------------------------------------------------
 
     def on_train_epoch_end(self) -> None:
-        """Validation, the stage's actions, validation again; the result is kept if `settings.KEPT_EPOCH` says so."""
+        """Validation, the stage's actions, validation again; the result is kept if `settings.kept_epoch` says so."""
         self._share_statistics()
         epoch, stage = self.epoch, self.epoch.stage
         before = self._validate("validation") if stage.validated else None

@@ -4,7 +4,7 @@
 config.yaml         everything that decided the run; `pixpnet train --config` takes it
 location.json       where they were: absolute, and from this folder; decides nothing
 images.csv          its images when it began: split, class, name, and a hash of the pixels
-model.safetensors   the model kept so far (`settings.KEPT_EPOCH`), with all that it needs to answer
+model.safetensors   the model kept so far (`settings.kept_epoch`), with all that it needs to answer
 prototypes.json     for each prototype: class, source image, cell, exact field, distance
 prototypes/         two pictures of each prototype: what its cell saw (.png), and the training image around it (.jpg)
 metrics.json        accuracies of the model that was kept

@@ -1,4 +1,4 @@
-"""Which model a run keeps (`settings.KEPT_EPOCH`), and what is remembered of it from before replacement."""
+"""Which model a run keeps (`settings.kept_epoch`), and what is remembered of it from before replacement."""
 
 from collections.abc import Sequence
 from math import sqrt

@@ -36,7 +36,7 @@ def train(
         given: objects that the run is made with.
 
     Returns:
-        the figures of the model that was kept (`settings.KEPT_EPOCH`); None in processes that work for
+        the figures of the model that was kept (`settings.kept_epoch`); None in processes that work for
         the leading one.
 
     Raises:

@@ -13,7 +13,7 @@ from pixpnet.explanation import Explanation
 from pixpnet.explanation.explaining import score_note
 from pixpnet.explanation.text import score_text
 from pixpnet.model import PixPNet
-from pixpnet.settings import KEPT_EPOCH
+from pixpnet.settings import kept_epoch
 from pixpnet.views.blocks import explanation_block, prototype_blocks
 from pixpnet.views.report import Report, evaluated, grid_blocks, surroundings, taken_for, tested, worst
 from pixpnet.views.stock import Stock
@@ -77,7 +77,7 @@ def report_page(report: Report) -> str:
             "title": report.title,
             "report": report,
             "metrics": report.metrics,
-            "kept_epoch": KEPT_EPOCH,
+            "kept_epoch": kept_epoch(report.metrics.validation_before is not None),
             "evaluated": evaluated(report.metrics),
             "grids": grid_blocks(report, stock),
             "score_note": "" if note is None else score_text(note),

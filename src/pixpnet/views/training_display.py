@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from pixpnet.fields.probe import Verification
-from pixpnet.settings import KEPT_EPOCH
+from pixpnet.settings import kept_epoch
 from pixpnet.training import LogLine, Watcher
 from pixpnet.training.workload import RunProgress, Workload
 from pixpnet.views.console import plain_console, visible_output
@@ -73,7 +73,7 @@ class _Bars:
     def begins(self, epochs: int, done: int, steps: int) -> None:
         """See `Watcher`."""
         self.epochs = epochs
-        self._say(f"kept: {KEPT_EPOCH}")
+        self._say(f"kept: {kept_epoch()}")
         if done:
             self._say(f"going on after epoch {done} of {epochs}")
         self.progress.begins(done)

@@ -12,7 +12,7 @@ from pixpnet.data import DataSet
 from pixpnet.metrics.auditing.verdict import Desideratum, Finding, finding_of
 from pixpnet.model.file import MODEL_FILE
 from pixpnet.records import from_plain
-from pixpnet.settings import KEPT_EPOCH
+from pixpnet.settings import kept_epoch
 from pixpnet.training import Metrics, OpeningLine, Run, RunError
 
 
@@ -64,7 +64,8 @@ def _validation(metrics: Metrics | None, data: DataSet | None) -> tuple[Finding,
     images = metrics.validation.images
     if not images:
         return finding_of(claim, False, "there were no validation images"), images
-    summary = f"epoch {metrics.chosen_epoch} of {metrics.epochs}, {KEPT_EPOCH}; {images} validation images"
+    rule = kept_epoch(metrics.validation_before is not None)
+    summary = f"epoch {metrics.chosen_epoch} of {metrics.epochs}, {rule}; {images} validation images"
     if data is None:
         return Finding(claim, "not checked", f"{summary}, says metrics.json; the data set is not at hand"), images
     if len(data.val) != images and data.changes.missing:

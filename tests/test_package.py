@@ -32,23 +32,40 @@ def test_metrics_are_to_be_had_without_what_trains() -> None:
     assert done.stdout.split() == ["False", "True"], done.stderr
 
 
-def test_torchvision_can_be_imported_after_us_in_a_fresh_process() -> None:
-    code = "import pixpnet._torchvision, torchvision; print(torchvision.models.resnet18.__name__)"
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import pixpnet, torchvision",
+        "import pixpnet, pytorch_lightning, torchvision",
+        "import pixpnet, torchmetrics, torchvision, pixpnet.data, pytorch_lightning",
+    ],
+)
+def test_whoever_imports_torchvision_after_us_gets_it_whole(imports: str) -> None:
+    code = f"{imports}; print(torchvision.models.resnet18.__name__, type(torchvision.__loader__).__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout.strip() == "resnet18", done.stderr
+    assert done.stdout.split() == ["resnet18", "SourceFileLoader"], done.stderr
 
 
-def test_any_other_error_of_torchvision_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    import importlib
+def test_any_other_error_of_torchvision_is_not_hidden(tmp_path: Path) -> None:
+    package = tmp_path / "torchvision"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise RuntimeError('something else')")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import pixpnet, torchvision"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr.strip().endswith("RuntimeError: something else")
 
-    from pixpnet import _torchvision
 
-    def broken(name: str) -> None:
-        raise RuntimeError("something else")
-
-    monkeypatch.setattr(importlib, "import_module", broken)
-    with pytest.raises(RuntimeError, match="something else"):
-        _torchvision.ensure()
+def test_only_the_missing_operators_are_declared_and_the_code_is_run_once_more(tmp_path: Path) -> None:
+    package = tmp_path / "torchvision"
+    package.mkdir()
+    (package / "__init__.py").write_text("import torch, torchvision.part\nfirst = torch.ops.torchvision.nms.default")
+    (package / "part.py").write_text(
+        "print('run')\nimport torch\ntry:\n    torch.ops.torchvision.nms\nexcept AttributeError as error:\n"
+        "    raise RuntimeError('operator torchvision::nms does not exist') from error"
+    )
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import pixpnet, torchvision; print(torchvision.first)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.split() == ["run", "run", "torchvision.nms.default"], done.stderr
 
 
 def test_the_tree_holds_no_absolute_paths_and_no_addresses() -> None:

@@ -34,7 +34,7 @@ def switching_often() -> Iterator[None]:
 
 
 def tiny_transformer() -> nn.Module:
-    from pixpnet._torchvision import torchvision
+    import torchvision
 
     return torchvision.models.VisionTransformer(
         image_size=SIDE, patch_size=8, num_layers=2, num_heads=2, hidden_dim=12, mlp_dim=16, num_classes=5

@@ -8,6 +8,8 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from pixpnet._torchvision import watch as _watch_torchvision
+
 if TYPE_CHECKING:
     from pixpnet.box import Box as Box
     from pixpnet.config import RunConfig as RunConfig
@@ -92,6 +94,8 @@ if TYPE_CHECKING:
     from pixpnet.zoo import UnknownModel as UnknownModel
 
     __version__: str
+
+_watch_torchvision()
 
 _HOMES: dict[str, str] = {
     name: home

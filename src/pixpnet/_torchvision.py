@@ -4,17 +4,18 @@ torchvision's wheel from the package registry carries operators compiled against
 Beside a CPU-only torch its library of operators does not load, and ``import torchvision`` then stops with
 "operator torchvision::nms does not exist", because it attaches shape functions to operators that were
 never defined. Nothing in pixpnet uses those operators (they serve object detection), so on that very error
-we declare them, without an implementation, and import again. Any other error is not ours to cure.
+we declare them, without an implementation, and run torchvision's code again. Any other error is not ours to cure.
 
-Write ``from pixpnet._torchvision import torchvision``, or import this module before anything that imports
-torchvision by itself (timm, torchmetrics).
+``import pixpnet`` watches for the import of torchvision, whoever asks for it afterwards (Lightning, torchmetrics, timm,
+a user's script), and imports nothing itself. What imports torchvision before pixpnet is on its own.
 """
 
-import importlib
 import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from types import ModuleType
-
-import torch
+from typing import Any
 
 _MISSING = "operator torchvision::nms does not exist"
 _SCHEMAS = (
@@ -22,28 +23,58 @@ _SCHEMAS = (
     "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
 )
 # A torch.library.Library takes its definitions with it when it is collected, so it lives as long as we do.
-_libraries: list[torch.library.Library] = []
+_libraries: list[Any] = []
 
 
-def ensure() -> ModuleType:
-    """Makes ``import torchvision`` work and returns it, or raises what torchvision itself raises."""
-    try:
-        return importlib.import_module("torchvision")
-    except RuntimeError as error:
-        if _MISSING not in str(error):
-            raise
-        _forget_half_imported()
-        library = torch.library.Library("torchvision", "DEF")
-        for schema in _SCHEMAS:
-            library.define(schema)
-        _libraries.append(library)
-        return importlib.import_module("torchvision")
+class _Finder(MetaPathFinder):
+    """Finds torchvision where everybody else does, and loads it with `_Loader`."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != "torchvision":
+            return None
+        others = (finder for finder in sys.meta_path if not isinstance(finder, _Finder))
+        spec = next((spec for finder in others if (spec := finder.find_spec(fullname, path, target))), None)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader)
+        return spec
 
 
-def _forget_half_imported() -> None:
-    for name in list(sys.modules):
-        if name == "torchvision" or name.startswith("torchvision."):
-            del sys.modules[name]
+class _Loader(Loader):
+    """Runs torchvision's code, and again with its operators declared where they are missing."""
+
+    def __init__(self, own: Loader) -> None:
+        self.own = own
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self.own.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__spec__ is not None:
+            module.__spec__.loader = self.own
+        module.__loader__ = self.own
+        try:
+            self.own.exec_module(module)
+        except RuntimeError as error:
+            if _MISSING not in str(error):
+                raise
+            for name in [name for name in sys.modules if name.startswith("torchvision.")]:
+                del sys.modules[name]
+            _declare_operators()
+            self.own.exec_module(module)
 
 
-torchvision = ensure()
+def _declare_operators() -> None:
+    import torch
+
+    library = torch.library.Library("torchvision", "DEF")
+    for schema in _SCHEMAS:
+        library.define(schema)
+    _libraries.append(library)
+
+
+def watch() -> None:
+    """Stands by for the import of torchvision; once in a process."""
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())

@@ -11,7 +11,6 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from pixpnet._torchvision import ensure
 from pixpnet.messages import first_line
 from pixpnet.unknown_model import InputSizeError, UnknownModel, nearest_names
 
@@ -72,7 +71,6 @@ def weight_converter(network: nn.Module) -> Callable[[Weights], Weights] | None:
 
 
 def _timm(name: str) -> Any:
-    ensure()  # timm imports torchvision
     try:
         import timm
     except ModuleNotFoundError as error:

@@ -141,7 +141,7 @@ def _build_small(name: str) -> nn.Module:
 
 
 def _build_torchvision(name: str, pretrained: bool = False) -> nn.Module:
-    from pixpnet._torchvision import torchvision
+    import torchvision
 
     models = torchvision.models
     known = models.list_models(module=models)

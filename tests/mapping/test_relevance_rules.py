@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+import torchvision
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
@@ -15,7 +16,6 @@ from zennit.layer import Sum
 from zennit.rules import NoMod, ZBox, ZPlus
 from zennit.torchvision import ResNetCanonizer
 
-from pixpnet._torchvision import torchvision
 from pixpnet.data import Preprocessing
 from pixpnet.mapping.relevance import prp
 from pixpnet.mapping.relevance.pixels import PixelBox

@@ -98,7 +98,7 @@ def test_other_cuts_can_be_exported_too(kind: str) -> None:
 
 
 def test_the_families_are_those_of_torchvision() -> None:
-    from pixpnet._torchvision import torchvision
+    import torchvision
 
     models = torchvision.models
     with warnings.catch_warnings(action="ignore"):

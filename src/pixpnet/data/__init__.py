@@ -1,6 +1,5 @@
 """Images with parts, honest splits and the paper's augmentation (App. E, App. J)."""
 
-import pixpnet._torchvision  # noqa: F401  before anything below imports torchvision
 from pixpnet.box import Box
 from pixpnet.data.augmentation import Augmentation, Draw, draw, view_generator
 from pixpnet.data.batch import Batch, collate

@@ -9,8 +9,6 @@ is hits over the images that show the part. A part that no image shows has no fr
 shows no part at all is undefined: it is counted, and in no mean.
 """
 
-import pixpnet._torchvision  # noqa: F401  isort: skip  before torchmetrics imports torchvision
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

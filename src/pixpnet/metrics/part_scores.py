@@ -13,8 +13,6 @@ with each other, and put the ``random`` mapping beside them, which is what a reg
 maximum over many parts, each seen in few images, is flattering too.
 """
 
-import pixpnet._torchvision  # noqa: F401  isort: skip  before torchmetrics imports torchvision
-
 from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import Literal, get_args

@@ -10,8 +10,6 @@ where the printed formula would count it as stable. A prototype without an image
 counted, and in no mean.
 """
 
-import pixpnet._torchvision  # noqa: F401  isort: skip  before torchmetrics imports torchvision
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

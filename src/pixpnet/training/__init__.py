@@ -1,6 +1,5 @@
 """Training: losses, replacement, the plan of epochs, the Lightning module, and a run on disk."""
 
-import pixpnet._torchvision  # noqa: F401  before torchmetrics and Lightning import torchvision
 from pixpnet.training.evaluation import Evaluation, Interval, evaluate
 from pixpnet.training.finishing import Metrics
 from pixpnet.training.fitting import TrainingDiverged

@@ -1,7 +1,5 @@
 """Accuracy of a model on un-augmented images, alone or together with other processes."""
 
-import pixpnet._torchvision  # noqa: F401  isort: skip  before torchmetrics imports torchvision
-
 from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from math import sqrt

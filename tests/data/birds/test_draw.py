@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pixpnet._torchvision import ensure
 from pixpnet.data.birds import PARTS, SPECIES, BirdOptions, Drawing, draw_bird
 
 arguments = st.fixed_dictionaries(
@@ -211,7 +210,6 @@ def test_color_light_clutter_and_marks_leave_every_annotation_as_it_was(change):
 
 
 def test_torchvisions_flip_takes_keypoints_to_where_the_flipped_masks_are():
-    ensure()
     from torchvision import tv_tensors
     from torchvision.transforms.v2 import functional
 

@@ -28,7 +28,7 @@ from pixpnet.training import Evaluation, LogLine, Nobody, evaluate, open_run_dat
 
 
 def train_linear(config: RunConfig, lr_backbone: float, lr_head: float, out: Path) -> Evaluation:
-    """The comparison: same loaders, stages, schedule and optimiser; the last epoch is judged, there is no choice."""
+    """The comparison: same loaders, stages, schedule and optimiser; the last epoch is evaluated, there is no choice."""
     data = open_run_data(config)
     preprocessing = data.preprocessing if config.size is None else data.preprocessing.scaled_to(config.size)
     optim = config.optimization

@@ -4,7 +4,7 @@
     python studies/ordering_error.py --backbone resnet18 --at layer2 --weights WEIGHTS --data cub:PATH --samples 3
 
 The exact curve of each (sample, prototype) is computed once; each spacing then reads its points off that curve, so all
-spacings are judged on the same curves. Without a run the prototypes are patches of training images under a random
+spacings are evaluated on the same curves. Without a run the prototypes are patches of training images under a random
 add-on: not trained, but the curves rise as they do for a trained network. Images are of the validation split.
 """
 

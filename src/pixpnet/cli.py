@@ -60,9 +60,11 @@ class Command:
 
 # A group of commands is a mapping again: `pixpnet data check`.
 COMMANDS: Mapping[str, Command | Mapping[str, Command]] = {
-    "fields": Command("see what any layer of any network looks at", fields.add_arguments, fields.run, fields.EXAMPLES),
+    "fields": Command(
+        "show the receptive fields of any layer of any network", fields.add_arguments, fields.run, fields.EXAMPLES
+    ),
     "goldilocks": Command(
-        "choose a cut: accuracy against the size of what a part can see",
+        "find the layer to cut a network at: accuracy against receptive field",
         goldilocks.add_arguments,
         goldilocks.run,
         goldilocks.EXAMPLES,
@@ -91,8 +93,10 @@ COMMANDS: Mapping[str, Command | Mapping[str, Command]] = {
     "evaluate": Command(
         "evaluate a trained network on images it has not seen", evaluate.add_arguments, evaluate.run, evaluate.EXAMPLES
     ),
-    "predict": Command("say what is on pictures", predict.add_arguments, predict.run, predict.EXAMPLES),
-    "explain": Command("say why, part by part, and prove it", explain.add_arguments, explain.run, explain.EXAMPLES),
+    "predict": Command("classify pictures", predict.add_arguments, predict.run, predict.EXAMPLES),
+    "explain": Command(
+        "explain predictions, part by part, and prove it", explain.add_arguments, explain.run, explain.EXAMPLES
+    ),
     "tree": Command(
         "draw the tree by which a network decides, and the paths of pictures",
         tree.add_arguments,
@@ -100,7 +104,7 @@ COMMANDS: Mapping[str, Command | Mapping[str, Command]] = {
         tree.EXAMPLES,
     ),
     "convert": Command(
-        "turn a trained network into another kind of itself, without training",
+        "convert a trained network without training it, such as a soft tree into a hard one",
         convert.add_arguments,
         convert.run,
         convert.EXAMPLES,
@@ -112,28 +116,30 @@ COMMANDS: Mapping[str, Command | Mapping[str, Command]] = {
         report.EXAMPLES,
     ),
     "audit": Command(
-        "put the paper's three desiderata to a trained network, with evidence",
+        "check a trained network against the paper's three desiderata, with evidence",
         audit.add_arguments,
         audit.run,
         audit.EXAMPLES,
     ),
     "measure": Command(
-        "measure what its explanations are worth: the paper's Table 2 for a run",
+        "measure the quality of explanations: the paper's Table 2 for a run",
         measure.add_arguments,
         measure.run,
         measure.EXAMPLES,
     ),
     "compare": Command(
-        "put measured runs side by side, mean and deviation over seeds",
+        "compare trained runs: the paper's Table 1, mean and deviation over seeds",
         compare.add_arguments,
         compare.run,
         compare.EXAMPLES,
     ),
-    "demo": Command("try it with nothing at hand", demo.add_arguments, demo.run),
+    "demo": Command(
+        "train and explain a network on drawn birds, with no data of your own", demo.add_arguments, demo.run
+    ),
 }
 _PLAIN_LOADER = get_loader("yaml")
 _COMPLETION = "--print_completion"  # as the library that adds it spells it
-_GROUPS = {"data": "look at data sets before training on them"}
+_GROUPS = {"data": "check data sets before training on them"}
 
 
 def build_parser(

@@ -35,7 +35,7 @@ class TrainerOptions:
     """What it runs on; the values are those of Lightning's Trainer.
 
     Attributes:
-        device: cpu, gpu, mps, ... or auto for what there is
+        device: cpu, gpu, mps, ... or auto for the best available
         num_devices: how many devices of each machine, or auto for all
         num_nodes: how many machines
         strategy: how several devices work together; auto is DDP
@@ -68,7 +68,7 @@ class RunConfig:
     Attributes:
         member: which network of the family
         data: birds, cub:PATH, cars:PATH, imagenette:PATH or folder:PATH
-        backbone: a torchvision network, timm:NAME, module.path:callable for own code, or small-N: built in, for
+        backbone: a torchvision network, timm:NAME, module.path:callable for your own code, or small-N: built in, for
             small images, its cells see N x N pixels
         at: the layer to cut it at, a module path or the paper's name (maxpool4); by default its end. Several layers,
             with commas (layer2,layer3), make a grid of cells each, and prototypes are shared out among them
@@ -84,7 +84,7 @@ class RunConfig:
         weights: a file of its weights (.pth or .safetensors), imagenet to download them, or none for random ones;
             may be left out for the small backbone only
         size: side of the network's input in pixels; by default what suits the data set
-        seed: decides first weights, order, augmentation and the validation split
+        seed: of initial weights, order, augmentation and the validation split
         num_workers: processes that load images
         birds: how many birds to draw to learn from, where the data are birds
         validation_fraction: of the training images, where the data set has no validation split
@@ -99,9 +99,9 @@ class RunConfig:
         start_model: hash of the model there, filled in when training begins; another model is then refused
         teacher: the folder of a finished run that this one learns from, for members that do
         teacher_model: hash of the model there, filled in when training begins; another model is then refused
-        trainer: on what it runs
+        trainer: hardware
         settings: of the member: what it is made of and how it is trained; by default its paper's
-        read_from: the file that it was read from, None where the caller made it; `train` calls own code that a file
+        read_from: the file that it was read from, None where the caller made it; `train` calls user code that a file
             names only where that is allowed
     """
 
@@ -245,7 +245,7 @@ def read_config(path: Path) -> RunConfig:
 
 
 def is_user_code(backbone: str) -> bool:
-    """Whether building this backbone would import and call a person's own code.
+    """Whether building this backbone would import and call user code.
 
     >>> is_user_code("my.module:build"), is_user_code("timm:convnext_tiny"), is_user_code("given:MyNet")
     (True, False, False)

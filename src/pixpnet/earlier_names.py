@@ -34,8 +34,11 @@ VALUES: Mapping[str, Mapping[str, str]] = {
     "architecture.start": {"centred": "centered"},
 }
 
-# Fields of records in files (explanations), by the name of their class.
-FIELDS: Mapping[str, Mapping[str, str]] = {"TreePath": {"found": "present"}}
+# Fields of records in files (explanations, searches), by the name of their class.
+FIELDS: Mapping[str, Mapping[str, str]] = {
+    "TreePath": {"found": "present"},
+    "SearchResult": {"judged": "evaluated"},
+}
 
 
 @dataclass(frozen=True)

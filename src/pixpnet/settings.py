@@ -107,8 +107,8 @@ class Replacement:
     """When and how prototypes become patches of training images. It always happens at the end as well.
 
     Attributes:
-        start: the first one comes after this many epochs
-        every: epochs from one to the next
+        start: epochs before the first replacement
+        every: epochs between two replacements
         unique: no two prototypes of a class (in one grid) from the same image, the same patch, or no such rule. A class
             with too few images for its prototypes gets different patches, with too few patches the nearest ones
         assignment: smallest_total chooses the patches of a class with the smallest sum of distances;

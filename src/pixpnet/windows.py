@@ -93,7 +93,7 @@ def resolve_windows(window: float | str, stride: float | str | None, start: str,
         image_size: side of the image in pixels.
 
     Raises:
-        ValueError: if something is no number, windows do not fit, or there are more or fewer strides than sizes.
+        ValueError: if something is not a number, windows do not fit, or there are more or fewer strides than sizes.
 
     >>> resolve_windows(0.25, None, "", 384)
     Windows(size=96, stride=48, start='', more=())
@@ -129,7 +129,7 @@ def lengths(text: float | str, name: str) -> tuple[float, ...]:
         name: what they are, for the message.
 
     Raises:
-        ValueError: if one of them is no number.
+        ValueError: if one of them is not a number.
 
     >>> lengths("72,144", "window"), lengths(0.25, "window")
     ((72.0, 144.0), (0.25,))

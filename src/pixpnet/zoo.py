@@ -1,7 +1,7 @@
 """Names to networks, and the paper's names for their layers.
 
 A name is a torchvision model (``resnet18``), a timm model (``timm:convnext_tiny``), the small network for small
-images (``small``, or ``small-61`` for a field of 61 pixels) or a person's own code (``my.module:build``, called
+images (``small``, or ``small-61`` for a field of 61 pixels) or user code (``my.module:build``, called
 without arguments; looked for in the current folder too). The paper's table of intermediate layers (App. F) calls
 layers by names that are not always module paths; ``paper_names`` translates them.
 """
@@ -24,12 +24,12 @@ from pixpnet.unknown_model import UnknownModel as UnknownModel
 from pixpnet.unknown_model import nearest_names
 
 _SMALL_DIGITS = 4
-# Modules of people's own code that were called, and the names they were called by.
+# Modules of user code that were called, and the names they were called by.
 _OWN_MODULES: dict[str, str] = {}
 
 
 class OwnCodeError(UnknownModel):
-    """A person's own code that raised an error; the message says which code, which error, and where."""
+    """User code that raised an error; the message says which code, which error, and where."""
 
 
 def build(name: str, device: str = "cpu", input_size: tuple[int, int] | None = None) -> nn.Module:
@@ -95,7 +95,7 @@ def takes_one_size(name: str) -> bool:
 
 
 def raised_by_user_code(error: BaseException) -> OwnCodeError | None:
-    """The error to report where a person's own code, called in this process, is what raised; None where it is not."""
+    """The error to report where user code, called in this process, is what raised; None where it is not."""
     for frame, line in traceback.walk_tb(error.__traceback__):
         name = _OWN_MODULES.get(frame.f_globals.get("__name__", ""))
         if name is not None:

@@ -73,8 +73,8 @@ def test_a_search_prints_the_front_and_train_takes_its_configuration_as_it_is(
     output = capsys.readouterr()
     record = json.loads(output.out)
     assert output.err == ""
-    assert set(record) >= {"settings", "zone", "judged", "advice", "recommended", "agreements", "left_out"}
-    assert sum(cut["on_front"] for cut in record["judged"]) >= 1
+    assert set(record) >= {"settings", "zone", "evaluated", "advice", "recommended", "agreements", "left_out"}
+    assert sum(cut["on_front"] for cut in record["evaluated"]) >= 1
 
 
 def test_ctrl_c_keeps_what_was_found_and_says_how_to_go_on(
@@ -93,7 +93,7 @@ def test_ctrl_c_keeps_what_was_found_and_says_how_to_go_on(
     output = capsys.readouterr().err
     assert "The same command goes on" in output
     record = json.loads((tmp_path / "search" / "front.json").read_text())
-    assert len(record["judged"]) == 2 and len(record["waiting"]) == 4
+    assert len(record["evaluated"]) == 2 and len(record["waiting"]) == 4
     (command,) = (split(line) for line in output.splitlines() if " goldilocks --data" in line)
     assert main(command[command.index("goldilocks") :]) == 0
     assert len(calls) == 3 + 4
@@ -142,8 +142,8 @@ def test_a_search_needs_data_and_a_folder(capsys: pytest.CaptureFixture[str]) ->
 def test_the_command_that_is_advised_for_windows_makes_the_run_of_train_yaml() -> None:
     settings = SearchSettings("folder:photos", "", 4800, "frozen", 384, None, None, None, 3)
     (cut,) = with_windows(Survey(384, (), ()), ["resnet18"], [72]).candidates
-    (judged,) = evaluated_cuts([(cut, FinishedTrial(cut.name, 0.9, 36, 1.0, None, 0.7))], {"resnet18": "imagenet"})
-    config = recommended_run(settings, judged)
+    (evaluated,) = evaluated_cuts([(cut, FinishedTrial(cut.name, 0.9, 36, 1.0, None, 0.7))], {"resnet18": "imagenet"})
+    config = recommended_run(settings, evaluated)
     words = train_words(config)
     assert " ".join(words) == (
         "train --preset frozen --data folder:photos --backbone resnet18 --at layer4 --weights imagenet --size 384 "
@@ -160,4 +160,4 @@ def test_the_command_that_is_advised_for_windows_makes_the_run_of_train_yaml() -
     ):
         assert options in " ".join(train_words(replace(config, window=window, window_stride=stride)))
     # Other presets have no such command, only the file.
-    assert train_words(recommended_run(replace(settings, method="probe"), replace(judged, windows=None))) == []
+    assert train_words(recommended_run(replace(settings, method="probe"), replace(evaluated, windows=None))) == []

@@ -1,4 +1,4 @@
-"""The list of a run's images: what was learnt from never becomes what is judged by, whatever happens to the files."""
+"""The list of a run's images: what was learnt from is never evaluated on, whatever happens to the files."""
 
 from dataclasses import replace
 

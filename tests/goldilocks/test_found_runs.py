@@ -50,9 +50,9 @@ def test_a_planted_run_is_neither_called_nor_reported_as_the_candidates(
         planted_config = replace(wanted, backbone="planted_code:build", at="", weights="none")
         Run.create(folder, planted_config, open_run_data(wanted).listed)
     result = find_cuts(search_options, search)
-    assert result.judged[0].accuracy is None
-    assert "holds another run than this search wants" in str(result.judged[0].error)
-    assert ("at is 'stage3' there" if finished else "planted_code:build") in str(result.judged[0].error)
+    assert result.evaluated[0].accuracy is None
+    assert "holds another run than this search wants" in str(result.evaluated[0].error)
+    assert ("at is 'stage3' there" if finished else "planted_code:build") in str(result.evaluated[0].error)
     assert not planted.exists()
     shutil.rmtree(folder)
-    assert find_cuts(replace(search_options, retry_failed=True), search).judged[0].accuracy is not None
+    assert find_cuts(replace(search_options, retry_failed=True), search).evaluated[0].accuracy is not None

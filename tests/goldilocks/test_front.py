@@ -52,17 +52,17 @@ def pairs(*accuracies: float | None) -> list[tuple[object, FinishedTrial]]:
 
 
 def test_the_advice_names_the_cut_and_what_its_neighbors_offer() -> None:
-    judged = evaluated_cuts(pairs(0.5, 0.7, 0.65, 0.9, None), {"small-21": None})
-    assert [cut.on_front for cut in judged] == [True, True, False, True, False]
-    best, output = recommendation(judged, want=0.25)
+    evaluated = evaluated_cuts(pairs(0.5, 0.7, 0.65, 0.9, None), {"small-21": None})
+    assert [cut.on_front for cut in evaluated] == [True, True, False, True, False]
+    best, output = recommendation(evaluated, want=0.25)
     assert best is not None and best.at == "layer20"
     assert "cut small-21 @ layer20: a cell sees 20 % on average, and validation accuracy is 70 % (20 images)" in output
     assert "small-21 @ layer40 gains 20.0 points with 40 %" in output
     assert "small-21 @ layer10 costs 20.0 points with 10 %" in output
     assert output.count(".\n") == 0 and output.endswith(".")
     # Wilson's interval for 14 of 20, from its formula: (0.796 +- 0.211) / 1.192.
-    assert judged[1].interval is not None
-    assert (round(judged[1].interval.low, 3), round(judged[1].interval.high, 3)) == (0.481, 0.855)
+    assert evaluated[1].interval is not None
+    assert (round(evaluated[1].interval.low, 3), round(evaluated[1].interval.high, 3)) == (0.481, 0.855)
 
 
 def test_without_a_judged_cut_there_is_no_advice() -> None:

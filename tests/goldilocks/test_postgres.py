@@ -82,7 +82,7 @@ def test_two_workers_one_killed_in_a_trial_and_every_candidate_is_done_exactly_o
     assert other.exitcode == 0
 
     result = find_cuts(search_options, tmp_path / "b")  # nothing is left to do: this only reads
-    names = [cut.name for cut in result.judged]
+    names = [cut.name for cut in result.evaluated]
     assert len(names) == 6 and not result.waiting
     assert Counter(journal.read_text().split("\n")[:-1]) == Counter(names)
     study = Study(server, result.settings, {}, heartbeat=1)

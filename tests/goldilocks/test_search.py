@@ -35,7 +35,7 @@ class Noted(Unwatched):
         if task == "search":
             self.progress.append((done, total))
 
-    def judged(self, candidate: Candidate, result: FinishedTrial, done: int, total: int) -> None:
+    def evaluated(self, candidate: Candidate, result: FinishedTrial, done: int, total: int) -> None:
         self.names.append(candidate.name)
 
 
@@ -66,10 +66,10 @@ def test_a_probe_judges_all_layers_of_a_network_in_one_pass_and_finds_the_colore
     noted = Noted()
     result = find_cuts(options(pictures), tmp_path / "out", noted)
     assert built == ["small-21 @ stage3", "small-29 @ stage3"]  # one pass each, cut at the deepest
-    assert len(result.judged) == 6 and Counter(noted.names) == Counter(cut.name for cut in result.judged)
-    assert all(cut.images == 9 and cut.accuracy is not None for cut in result.judged)
+    assert len(result.evaluated) == 6 and Counter(noted.names) == Counter(cut.name for cut in result.evaluated)
+    assert all(cut.images == 9 and cut.accuracy is not None for cut in result.evaluated)
     # Colours are in the averages of the first random filters already; three classes, so chance is 1/3.
-    assert max(cut.accuracy or 0 for cut in result.judged) >= 7 / 9
+    assert max(cut.accuracy or 0 for cut in result.evaluated) >= 7 / 9
     dones = [done for done, _ in noted.progress]
     assert dones == sorted(dones) and noted.progress[-1][1] == 6000
     assert read_result(tmp_path / "out") == result
@@ -88,7 +88,7 @@ def test_a_second_call_does_nothing_twice_and_a_wider_zone_only_what_is_new(
     after = find_cuts(replace(narrow, zone=(0.01, 0.6)), tmp_path, wider)
     assert first.names and not again.names and wider.names
     assert not set(first.names) & set(wider.names)
-    assert {cut.name for cut in after.judged} == {*first.names, *wider.names}
+    assert {cut.name for cut in after.evaluated} == {*first.names, *wider.names}
     assert {cut.name for cut in before.outside} == set(wider.names)
 
 
@@ -96,7 +96,7 @@ def test_finetune_and_probe_in_one_folder_are_compared(pictures: Path, tmp_path:
     few = options(pictures, backbones=("small-21",), layers=("stage1", "stage2"))
     find_cuts(few, tmp_path)
     result = find_cuts(replace(few, method="finetune", epochs=2), tmp_path)
-    assert all(cut.accuracy is not None for cut in result.judged)
+    assert all(cut.accuracy is not None for cut in result.evaluated)
     (both,) = result.agreements
     assert (both.method, both.other, both.cuts) == ("finetune", "probe (batch 8, views 1)", 2)
 
@@ -106,11 +106,11 @@ def test_the_real_thing_leaves_a_run_whose_validation_accuracy_it_reports(pictur
     result = find_cuts(search_options, tmp_path)
     (run,) = (tmp_path / "runs").iterdir()
     metrics = json.loads((run / "metrics.json").read_text())
-    assert result.judged[0].accuracy == metrics["validation"]["accuracy"]
+    assert result.evaluated[0].accuracy == metrics["validation"]["accuracy"]
     assert metrics["test"] is None and not (run / "openings.jsonl").exists()
     # If the worker had died between the run's end and telling, the run is not trained again.
     (tmp_path / "study.sqlite3").unlink()
-    assert find_cuts(search_options, tmp_path).judged[0].accuracy == metrics["validation"]["accuracy"]
+    assert find_cuts(search_options, tmp_path).evaluated[0].accuracy == metrics["validation"]["accuracy"]
 
 
 def test_runs_of_other_weights_edits_or_settings_lie_elsewhere_and_a_long_list_of_edits_has_a_name(
@@ -145,11 +145,11 @@ def test_a_candidate_that_fails_says_why_and_does_not_stop_the_others(
     use(monkeypatch, fails)
     search_options = options(pictures, method="finetune")
     result = find_cuts(search_options, tmp_path)
-    assert [cut.error for cut in result.judged if cut.at == "stage2"] == ["RuntimeError: out of memory"] * 2
-    assert all(cut.accuracy is not None for cut in result.judged if cut.at != "stage2")
+    assert [cut.error for cut in result.evaluated if cut.at == "stage2"] == ["RuntimeError: out of memory"] * 2
+    assert all(cut.accuracy is not None for cut in result.evaluated if cut.at != "stage2")
     use(monkeypatch, by_field)
-    assert any(cut.error for cut in find_cuts(search_options, tmp_path).judged)
-    assert not any(cut.error for cut in find_cuts(replace(search_options, retry_failed=True), tmp_path).judged)
+    assert any(cut.error for cut in find_cuts(search_options, tmp_path).evaluated)
+    assert not any(cut.error for cut in find_cuts(replace(search_options, retry_failed=True), tmp_path).evaluated)
 
 
 @pytest.mark.parametrize("method", ["probe", "finetune"])
@@ -163,7 +163,7 @@ def test_weights_that_are_no_numbers_or_do_not_fit_fail_with_their_reason(
     torch.save({"other": torch.zeros(1)}, tmp_path / "other.pth")
     given = (f"small-21={tmp_path / 'nan.pth'}", f"small-29={tmp_path / 'other.pth'}")
     result = find_cuts(options(pictures, method=method, layers=("stage1",), weights=given), tmp_path / "out")
-    reasons = {cut.backbone: cut.error or "" for cut in result.judged}
+    reasons = {cut.backbone: cut.error or "" for cut in result.evaluated}
     assert "damaged" in reasons["small-21"]
     assert "does not fit this backbone" in reasons["small-29"]
     assert result.recommended is None and not (tmp_path / "out" / "train.yaml").exists()
@@ -183,7 +183,7 @@ def test_a_full_disk_stops_the_search_and_what_was_found_is_kept(
         find_cuts(search_options, tmp_path)
     use(monkeypatch, by_field)
     noted = Noted()
-    assert len(find_cuts(search_options, tmp_path, noted).judged) == 3
+    assert len(find_cuts(search_options, tmp_path, noted).evaluated) == 3
     assert noted.names == ["small-21 @ stage3"]
 
 
@@ -200,8 +200,8 @@ def test_a_worker_that_is_killed_loses_only_what_it_was_at(pictures: Path, tmp_p
     next_one.join(PATIENCE)
     assert next_one.exitcode == 0
     result = read_result(tmp_path / "out")
-    assert len(result.judged) == 6 and not result.waiting
-    assert Counter((tmp_path / "journal").read_text().splitlines()) == Counter(cut.name for cut in result.judged)
+    assert len(result.evaluated) == 6 and not result.waiting
+    assert Counter((tmp_path / "journal").read_text().splitlines()) == Counter(cut.name for cut in result.evaluated)
 
 
 def test_a_folder_of_another_search_or_of_something_else_is_refused(

@@ -102,18 +102,18 @@ def test_probe_and_prototypes_share_one_pass_and_the_recommended_run_needs_no_ot
     with monkeypatch.context() as closed:
         closed.setattr(LockedSplit, "open", refuse)
         result = find_cuts(windowed(pictures), tmp_path / "out")
-    assert result.settings.method == "frozen" and len(result.judged) == 2
-    for cut in result.judged:
+    assert result.settings.method == "frozen" and len(result.evaluated) == 2
+    for cut in result.evaluated:
         assert cut.windows is not None and cut.accuracy is not None and cut.probe is not None
     assert read_result(tmp_path / "out") == result
     data = json.loads((tmp_path / "out" / "front.json").read_text())
-    assert {cut["windows"]["size"] for cut in data["judged"]} == {12, 16}
+    assert {cut["windows"]["size"] for cut in data["evaluated"]} == {12, 16}
     header, *_ = (tmp_path / "out" / "front.csv").read_text().splitlines()
     assert header.endswith("probe,window,window_stride,window_from")
 
     # Views and plain images of train, and validation, once for each of two cuts; opening a set checks one view of each
     # kind, and the run of a cut opens it again.
-    best = next(cut for cut in result.judged if cut.name == result.recommended)
+    best = next(cut for cut in result.evaluated if cut.name == result.recommended)
     config = read_config(tmp_path / "out" / "train.yaml")
     assert (config.window, config.optimization.views) == (best.windows and best.windows.size, 1)
     passes.clear()
@@ -128,9 +128,10 @@ def test_an_older_result_without_windows_opens(pictures: Path, tmp_path: Path) -
     find_cuts(options(pictures, backbones=("small-21",), layers=("stage2",)), tmp_path)
     path = tmp_path / "front.json"
     data = json.loads(path.read_text())
+    data["judged"] = data.pop("evaluated")  # its name then
     for cut in data["judged"]:
         del cut["windows"], cut["probe"]
     for cut in data["outside"]:
         del cut["windows"]
     path.write_text(json.dumps(data))
-    assert read_result(tmp_path).judged[0].windows is None
+    assert read_result(tmp_path).evaluated[0].windows is None

@@ -14,13 +14,13 @@ from pixpnet.goldilocks.bench import Bench, Outcome
 
 def work(options: SearchOptions, out: str, hang_at: int, mark: str, go: str, journal: str) -> None:
     """Searches with a method that learns nothing. At its so-manieth candidate it leaves a mark and waits for `go`."""
-    judged = 0
+    evaluated = 0
 
     def evaluate(candidates: Sequence[Candidate], bench: Bench) -> Iterator[Outcome]:
-        nonlocal judged
+        nonlocal evaluated
         for candidate in candidates:
-            judged += 1
-            if judged == hang_at:
+            evaluated += 1
+            if evaluated == hang_at:
                 Path(mark).touch()
                 while not Path(go).exists():
                     time.sleep(0.02)

@@ -425,8 +425,8 @@ def test_a_run_from_before_there_were_members_audits_as_it_did_then(
     assert result["localization"].pop("winning_region") > 0
     assert result["localization"].pop("images") == 9
     assert "region that wins" in result["localization"]["findings"].pop(1)["claim"]
-    for judged in ("validation", "validation_before", "test", "test_before"):
-        assert result["conduct"]["metrics"][judged].pop("readings") is None  # there were no other readings then
+    for evaluation in ("validation", "validation_before", "test", "test_before"):
+        assert result["conduct"]["metrics"][evaluation].pop("readings") is None  # there were no other readings then
     for part in ("localization", "conduct"):
         assert result[part] == expected[part]
     for part, figure in (("grounding", "largest_difference"), ("reasoning", "largest_error")):

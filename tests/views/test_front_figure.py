@@ -58,10 +58,10 @@ def result(cuts: int, all_on_front: bool = False, zone: tuple[float, float] = (0
         accuracy = 0.4 + 0.5 * index / max(1, cuts - 1) if all_on_front else round(random.uniform(0.2, 0.9), 2)
         cut = Candidate(backbone, layer, index, field, field, (64, 8, 8))
         pairs.append((cut, FinishedTrial(cut.name, accuracy, 60, 3.0, None)))
-    judged = evaluated_cuts(pairs, dict.fromkeys(PAPER_LAYERS, "imagenet"))
-    best, advice = recommendation(judged, 0.17)
+    evaluated = evaluated_cuts(pairs, dict.fromkeys(PAPER_LAYERS, "imagenet"))
+    best, advice = recommendation(evaluated, 0.17)
     settings = SearchSettings("cub:data/cub12", "", 0, "finetune", 224, 10, 32, None, 0)
-    return SearchResult(settings, zone, 0.17, judged, (), (), (), best.name if best else None, advice, ())
+    return SearchResult(settings, zone, 0.17, evaluated, (), (), (), best.name if best else None, advice, ())
 
 
 def drawn(result: SearchResult) -> Figure:
@@ -78,7 +78,7 @@ def test_the_figure_is_readable_and_names_the_front(cuts: int) -> None:
     assert_readable(figure)
     labels = {text.get_text() for text in words_of(figure) if text.get_gid() == "label"}
     assert labels == {f"{cut.backbone} {cut.at}" for cut in actual.front}
-    for cut in actual.judged:
+    for cut in actual.evaluated:
         assert cut.backbone in said(figure)
 
 
@@ -94,8 +94,8 @@ def test_a_front_of_forty_names_what_there_is_room_for_the_recommended_one_first
 
 def test_a_star_at_a_modified_cut_is_explained() -> None:
     cut = Candidate("resnet18", "layer3", 0, 0.2, 0.2, (4, 8, 8), edits=("drop:layer3.1",))
-    judged = evaluated_cuts([(cut, FinishedTrial("", 0.5, 7, 1.0, None))], {"resnet18": "imagenet"})
-    actual = replace(result(4), judged=judged, recommended=cut.name)
+    evaluated = evaluated_cuts([(cut, FinishedTrial("", 0.5, 7, 1.0, None))], {"resnet18": "imagenet"})
+    actual = replace(result(4), evaluated=evaluated, recommended=cut.name)
     figure = drawn(actual)
     assert_readable(figure)
     assert "resnet18 layer3 *" in said(figure) and "* modified" in said(figure)
@@ -106,8 +106,8 @@ def test_a_star_at_a_modified_cut_is_explained() -> None:
 def test_accuracies_of_probes_are_drawn_beside_those_of_prototypes_and_explained(cuts: int) -> None:
     found = result(cuts)
     plain = drawn(found)
-    judged = [replace(cut, probe=0.95, windows=Windows(72, 40, "layer1")) for cut in found.judged]
-    figure = drawn(replace(found, judged=tuple(judged)))
+    evaluated = [replace(cut, probe=0.95, windows=Windows(72, 40, "layer1")) for cut in found.evaluated]
+    figure = drawn(replace(found, evaluated=tuple(evaluated)))
     assert_readable(figure)
     assert "hollow: linear probe" in said(figure) and "after replacement, %" in said(figure)
     assert "windows of 72 px" in said(figure) and "hollow" not in said(plain)
@@ -118,11 +118,11 @@ def test_accuracies_of_probes_are_drawn_beside_those_of_prototypes_and_explained
 
 def test_long_names_and_a_zone_from_nothing_are_no_trouble() -> None:
     cut = Candidate(f"my.module:{LONG}", LONG, 0, 0.01, 0.01, (4, 8, 8))
-    judged = evaluated_cuts([(cut, FinishedTrial("", 0.5, 7, 1.0, None))], {cut.backbone: None})
+    evaluated = evaluated_cuts([(cut, FinishedTrial("", 0.5, 7, 1.0, None))], {cut.backbone: None})
     figure = drawn(
         SearchResult(
             SearchSettings(f"folder:{LONG}", "", 0, "probe", 32, None, None, None, 0),
-            (0.0, 1.0), 0.17, judged, (), (), (), cut.name, recommendation(judged, 0.17)[1], (),
+            (0.0, 1.0), 0.17, evaluated, (), (), (), cut.name, recommendation(evaluated, 0.17)[1], (),
         )
     )  # fmt: skip
     assert_readable(figure)

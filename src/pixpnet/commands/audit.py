@@ -58,12 +58,15 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--threshold",
         type=float,
         default=0.25,
-        help="what the mean field, and the mean region that wins, may be at most, as a share of the image",
+        help="largest mean receptive field, and largest mean winning region, that count as a part (0 to 1)",
     )
     parser.add_argument(
-        "--tolerance", type=float, default=1e-4, help="how far a prototype's components may be from its patch's"
+        "--tolerance",
+        type=float,
+        default=1e-4,
+        help="largest difference between a component of a prototype and of its patch",
     )
-    parser.add_argument("--pixels", type=int, default=8, help="how many pixels are probed on the real network")
+    parser.add_argument("--pixels", type=int, default=8, help="how many pixels the NaN probe tests on the real network")
     parser.add_argument("--data", type=str, default=None, help=MOVED_HELP)
     parser.add_argument("--device", type=str, default="auto", help=DEVICE_HELP)
     parser.add_argument("--trust-code", action="store_true", help=TRUST_HELP)

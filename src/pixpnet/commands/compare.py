@@ -48,7 +48,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="the same as --format json")
     parser.add_argument("--out", type=Path, metavar="FILE", help="draw accuracy against field: x.png, x.svg or x.pdf")
-    parser.add_argument("--venn", type=Path, metavar="FILE", help="draw who satisfies which desiderata, likewise")
+    parser.add_argument(
+        "--venn", type=Path, metavar="FILE", help="draw a Venn diagram of the desiderata: x.png, x.svg or x.pdf"
+    )
     parser.add_argument("--data", type=str, default=None, help=MOVED_HELP)
     parser.add_argument("--device", type=str, default="auto", help=DEVICE_HELP)
     parser.add_argument("--trust-code", action="store_true", help=TRUST_HELP)

@@ -30,7 +30,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--test",
         action="store_true",
-        help="open the test split for the new model, which is recorded, and say its accuracy",
+        help="evaluate the new model on the test split, which is recorded",
     )
     parser.add_argument("--trust-code", action="store_true", help=TRUST_HELP)
 

@@ -130,7 +130,7 @@ def _print_check(console: Console, checked: DataCheck, shown: int | None) -> Non
     table.add_row(f"{len(checked.counts)} classes", *map(str, totals))
     console.print(table)
     if not totals[2]:
-        console.print("no test split: nothing can be judged on images that were never seen")
+        console.print("no test split: nothing can be evaluated on images that were never seen")
     low, middle, high = checked.shortest_sides
     console.print(f"shortest side: {low} to {high} pixels, median {middle}")
     for name, statistics in (("measured", checked.measured), ("published, used instead", checked.published)):

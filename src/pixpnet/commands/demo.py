@@ -19,7 +19,9 @@ NEW_BIRDS = "new-birds"
 
 def add_arguments(parser: "ArgumentParser") -> None:
     """Declares the arguments of ``pixpnet demo``."""
-    parser.add_argument("--out", type=Path, default=Path("demo"), metavar="DIR", help="where to put what it makes")
+    parser.add_argument(
+        "--out", type=Path, default=Path("demo"), metavar="DIR", help="folder for everything that it makes"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the training run")
 
 

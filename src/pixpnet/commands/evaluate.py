@@ -40,7 +40,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=Path,
         default=None,
         metavar="RUN",
-        help="also say how much of this run's matches the model has taken over (Proto2Proto): AAP, AJS and PMS",
+        help="also compare the matches with those of this run, the teacher (Proto2Proto): AAP, AJS and PMS",
     )
     parser.add_argument(
         "--teacher-threshold", type=float, default=100.0, help="largest distance of a cell that counts as matched"
@@ -53,7 +53,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Judges a run's model on images and prints how it did."""
+    """Evaluates a run's model on images and prints the result."""
     from pixpnet.data import Loading, plain_loader
     from pixpnet.data.registry import same_place
     from pixpnet.records import to_plain

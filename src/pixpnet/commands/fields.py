@@ -18,7 +18,7 @@ EXAMPLES = """examples:
   pixpnet fields vgg16 --at maxpool4          one layer, with the fields of a few cells
   pixpnet fields resnet50 --out fields.png    a picture
   pixpnet fields timm:convnext_tiny --json    for another program
-  pixpnet fields my.module:build --verify 20  own code, checked against the real network
+  pixpnet fields my.module:build --verify 20  your own code, checked against the real network
   pixpnet fields vgg16 --at maxpool4 --edits pointwise:features.21   after making a convolution 1 x 1
 """
 
@@ -27,14 +27,15 @@ _LARGEST_SIDE, _MOST_CHANNELS = 8192, 4096
 
 def add_arguments(parser: "ArgumentParser") -> None:
     """Declares the arguments of ``pixpnet fields``."""
-    parser.add_argument("model", help="a torchvision name, timm:NAME, small, or module.path:callable for own code")
+    parser.add_argument("model", help="a torchvision name, timm:NAME, small, or module.path:callable for your own code")
     parser.add_argument("--at", metavar="LAYER", help="one layer: a module path, or the paper's name (maxpool4)")
     parser.add_argument(
         "--edits",
         nargs="+",
         default=[],
         metavar="KIND:PATH",
-        help="changes made before: pointwise:PATH (convolutions become 1 x 1), unstride:PATH, drop:PATH",
+        help="edits of the network before its fields are computed: pointwise:PATH (convolutions become 1 x 1), "
+        "unstride:PATH, drop:PATH",
     )
     parser.add_argument(
         "--size", type=int, nargs="+", default=[224], metavar="PIXELS", help="input size: one number, or height width"
@@ -42,7 +43,7 @@ def add_arguments(parser: "ArgumentParser") -> None:
     parser.add_argument("--channels", type=int, default=3, help="input channels")
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
     parser.add_argument(
-        "--out", type=Path, metavar="PICTURE", help="draw fields and depth into this file (png, pdf, svg)"
+        "--out", type=Path, metavar="PICTURE", help="draw mean field against depth into this file (png, pdf, svg)"
     )
     parser.add_argument(
         "--verify",

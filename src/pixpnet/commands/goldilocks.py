@@ -53,7 +53,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         nargs="+",
         default=["paper"],
         metavar="NAME",
-        help="torchvision networks, timm:NAME, small-N, module.path:callable for own code; paper: its 21 networks",
+        help="torchvision networks, timm:NAME, small-N, module.path:callable for your own code; paper: its 21 networks",
     )
     parser.add_argument(
         "--layers",
@@ -110,7 +110,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         default=None,
         help="probe: linear classifiers at all layers of a network from one pass; frozen: a probe and prototypes on "
         "one pass of each cut, whose features are kept for pixpnet train; finetune: the paper's, a training for each "
-        "cut; pixpnet: the real thing at each cut. By default probe, with --windows frozen",
+        "cut; pixpnet: trains the whole network at each cut. By default probe, with --windows frozen",
     )
     parser.add_argument(
         "--weights",
@@ -121,7 +121,10 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="imagenet (downloads them), none (random), NAME=FILE, or a folder with files named after backbones",
     )
     parser.add_argument(
-        "--epochs", type=int, default=None, help="10 for finetune, the preset's for pixpnet; not for probe"
+        "--epochs",
+        type=int,
+        default=None,
+        help="of the training at each cut: 10 for finetune, the preset's for pixpnet; probe has none",
     )
     parser.add_argument("--batch-size", type=int, default=None, help="images in a batch; 32, for pixpnet the preset's")
     parser.add_argument(
@@ -132,8 +135,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--size", type=int, default=None, help="side of the input; by default what suits the data set")
     parser.add_argument("--seed", type=int, default=0, help="of weights, order, augmentation and the validation split")
-    parser.add_argument("--birds", type=int, default=4800, help="how many to draw, where the data are birds")
-    parser.add_argument("--out", type=Path, default=None, metavar="DIR", help="a folder for what is found")
+    parser.add_argument("--birds", type=int, default=4800, help="how many birds are drawn, with --data birds")
+    parser.add_argument("--out", type=Path, default=None, metavar="DIR", help="folder for the results")
     parser.add_argument(
         "--storage",
         type=str,
@@ -145,7 +148,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--heartbeat",
         type=int,
         default=15,
-        help="seconds, the same for all workers; one that is silent for 4 times as long is dead",
+        help="seconds between signs of life, the same for all workers; one that is silent for 4 times as long is dead",
     )
     parser.add_argument("--retry-failed", action="store_true", help="try again what failed with an error")
     parser.add_argument("--fields-only", action="store_true", help="only the table of fields; trains nothing")
@@ -238,7 +241,7 @@ class _Shown:
         """See `SearchWatcher`."""
         self._bars(task, done, total)
 
-    def judged(self, candidate: Candidate, finished: FinishedTrial, done: int, total: int) -> None:
+    def evaluated(self, candidate: Candidate, finished: FinishedTrial, done: int, total: int) -> None:
         """See `SearchWatcher`."""
         sys.stderr.write(f"[{done}/{total}] {line_of(candidate, finished)}\n")
 

@@ -50,9 +50,9 @@ def result_text(result: SearchResult, folder: Path, wanted: str = "the search") 
     """
     from pixpnet.goldilocks.result import recommended_run
 
-    probed = any(cut.probe is not None for cut in result.judged)
+    probed = any(cut.probe is not None for cut in result.evaluated)
     rows = [("", "cut", "mean field", "accuracy", "95 % interval", *(["probe"] if probed else []), "seconds")]
-    for cut in result.judged:
+    for cut in result.evaluated:
         if cut.accuracy is None or cut.interval is None:
             continue
         interval = f"{percent(cut.interval.low)} to {percent(cut.interval.high)}"
@@ -65,8 +65,8 @@ def result_text(result: SearchResult, folder: Path, wanted: str = "the search") 
         f"{settings.method} on {settings.data}, {settings.size} x {settings.size} pixels, validation split; the test "
         "split stayed closed"
     ]
-    lines += ["", *aligned(rows), "", _MEANINGS[settings.method], *told_apart(result.judged), ""]
-    for cut in result.judged:
+    lines += ["", *aligned(rows), "", _MEANINGS[settings.method], *told_apart(result.evaluated), ""]
+    for cut in result.evaluated:
         if cut.error is not None:
             lines.append(f"failed: {cut.name}: {_short(cut.error)} (--retry-failed tries again)")
     lines += [f"no result yet: {name}" for name in result.waiting]
@@ -87,7 +87,7 @@ def result_text(result: SearchResult, folder: Path, wanted: str = "the search") 
     lines.append(result.advice)
     lines.append(f"A field of {percent(result.want)} is wanted by {wanted}.")
     if result.recommended is not None:
-        best = next(cut for cut in result.judged if cut.name == result.recommended)
+        best = next(cut for cut in result.evaluated if cut.name == result.recommended)
         allowed = ["--trust-code"] if is_user_code(best.backbone) else []
         again = command("train", "--config", folder / "train.yaml", *allowed, "--out", "RUN")
         lines.append(f"train it: {again}")
@@ -130,10 +130,10 @@ def _sides(sides: float | str) -> str:
     return sides if isinstance(sides, str) else f"{sides:g}"
 
 
-def told_apart(judged: Sequence[EvaluatedCut]) -> list[str]:
+def told_apart(evaluated: Sequence[EvaluatedCut]) -> list[str]:
     """Whether so few images can tell the most accurate cut from the others; nothing for a single cut."""
     done = [
-        (cut, cut.accuracy, cut.interval) for cut in judged if cut.accuracy is not None and cut.interval is not None
+        (cut, cut.accuracy, cut.interval) for cut in evaluated if cut.accuracy is not None and cut.interval is not None
     ]
     if len(done) < 2:
         return []

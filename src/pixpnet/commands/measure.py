@@ -42,11 +42,17 @@ def add_arguments(parser: ArgumentParser) -> None:
         nargs="+",
         default=["field", "upsampling", "prp", "random"],
         metavar="NAME",
-        help="ways from cells to pixels; field_flat is one more",
+        help="how cells are mapped to pixels; field_flat is available, too",
     )
-    parser.add_argument("--samples", type=int, default=50, metavar="N", help="drawn for the relevance ordering test")
     parser.add_argument(
-        "--prototypes", type=int, default=3, metavar="N", help="of each sample's class, drawn for it; 0 for all"
+        "--samples", type=int, default=50, metavar="N", help="images sampled for the relevance ordering test"
+    )
+    parser.add_argument(
+        "--prototypes",
+        type=int,
+        default=3,
+        metavar="N",
+        help="prototypes of the image's class that are sampled for each; 0 for all",
     )
     parser.add_argument(
         "--part-samples",
@@ -59,12 +65,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--method",
         type=Literal["stepped", "exact"],
         default="stepped",
-        help="some points of each curve (the table says how far off), or all",
+        help="stepped: some points of each curve (the table states the error); exact: every point",
     )
     parser.add_argument(
-        "--split", type=Literal["test", "val"], default="test", help="which images; test is recorded as an opening"
+        "--split", type=Literal["test", "val"], default="test", help="which images; using test is recorded"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of all draws")
+    parser.add_argument("--seed", type=int, default=0, help="of all random choices")
     parser.add_argument("--out", type=Path, default=None, metavar="DIR", help="RUN/measure if not given")
     parser.add_argument("--data", type=str, default=None, help=MOVED_HELP)
     parser.add_argument("--device", type=str, default="auto", help=DEVICE_HELP)

@@ -46,7 +46,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         "images", type=str, nargs="+", metavar="IMAGE", help="picture files, folders of them, or patterns in quotes"
     )
     parser.add_argument(
-        "--out", type=Path, default=None, metavar="FILE", help="write answers there: .csv for a table, .json for all"
+        "--out",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help="write predictions to this file: .csv (the best two classes) or .json (all classes)",
     )
     parser.add_argument("--csv", action="store_true", help=f"print a table of {', '.join(COLUMNS)}")
     parser.add_argument("--json", action="store_true", help="print one JSON list with all logits and probabilities")

@@ -27,17 +27,24 @@ def add_arguments(parser: ArgumentParser) -> None:
 
     parser.add_argument("run", type=Path, metavar="RUN", help="the folder of a finished run")
     parser.add_argument(
-        "--images", type=Path, nargs="+", default=[], metavar="FILE", help="explain these pictures, not drawn ones"
+        "--images",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="explain these pictures instead of sampled ones",
     )
     parser.add_argument("--out", type=Path, default=None, metavar="FILE", help="the page; RUN/report.html if not given")
     parser.add_argument(
         "--split",
         type=Literal["val", "test"],
         default="val",
-        help="where examples are drawn from; test is recorded as an opening",
+        help="split that examples are sampled from; using test is recorded",
     )
-    parser.add_argument("--examples", type=int, default=4, metavar="N", help="right answers to explain, and wrong ones")
-    parser.add_argument("--seed", type=int, default=0, help="which examples are drawn")
+    parser.add_argument(
+        "--examples", type=int, default=4, metavar="N", help="how many right, and how many wrong answers are explained"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the random choice of examples")
     parser.add_argument("--data", type=str, default=None, help=MOVED_HELP)
     parser.add_argument("--device", type=str, default="auto", help=DEVICE_HELP)
     parser.add_argument("--trust-code", action="store_true", help=TRUST_HELP)

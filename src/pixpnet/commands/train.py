@@ -1,4 +1,4 @@
-"""``pixpnet train``: from a data set to a judged model in a run folder."""
+"""``pixpnet train``: from a data set to an evaluated model in a run folder."""
 
 from __future__ import annotations
 

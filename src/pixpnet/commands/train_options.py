@@ -35,13 +35,13 @@ _OWN = ("out", "resume", "trust_code")
 # Options that decide about others; each has a value.
 _FIRST = ("--member", "--preset", "--recipe", "--config", "--resume")
 # The presets that suit drawn birds and photographs where no backbone is named, and one that is named with random
-# weights, or with weights that were learnt.
+# weights, or with pretrained ones.
 _BIRDS, _PHOTOS, _RANDOM, _LEARNT = "birds", "photos", "scratch", "laptop"
 _USES = {
     _BIRDS: "for drawn birds (a small backbone)",
-    _PHOTOS: "for photographs (a ResNet-18 that stays as it is, on windows)",
-    _RANDOM: "where --backbone or --at is named, for random weights",
-    _LEARNT: "and for weights that were learnt",
+    _PHOTOS: "for photographs (a frozen ResNet-18 on windows)",
+    _RANDOM: "where --backbone or --at is given and weights are random",
+    _LEARNT: "where they are pretrained",
 }
 # What the data are, and the weights, where the command does not say.
 _DATA, _WEIGHTS = "birds", "none"

@@ -131,7 +131,7 @@ def check(spec: DataSpec, options: DataOptions | None = None, progress: Progress
     Raises:
         DataError: if the folder is not a data set at all.
     """
-    # Whole files are judged, also where training would show only the boxes.
+    # Whole files are checked, also where training would show only the boxes.
     chosen = replace(DataOptions() if options is None else options, crop_to_box=False)
     catalog = catalog_of(spec, chosen)
     facts = scan(catalog, progress)

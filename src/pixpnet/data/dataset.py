@@ -50,7 +50,7 @@ class DataOptions:
 
 @dataclass(frozen=True)
 class DataSet:
-    """Images to learn from, images to choose by, and a locked box of images to be judged by.
+    """Images to learn from, images to choose by, and a locked box of images to evaluate on.
 
     Attributes:
         name: for messages.
@@ -98,7 +98,7 @@ class Divided:
     Attributes:
         train: to learn from.
         val: to choose by.
-        test: to be judged by.
+        test: to evaluate on.
         copies: validation images that are also in train; by the rule `pixels` they are not in `val`.
     """
 

@@ -36,7 +36,7 @@ class DrawnBirds:
         world: another number, another world of birds.
         size: side of the pictures.
         train: number of birds to learn from, validation included.
-        test: number of birds to be judged by.
+        test: number of birds to evaluate on.
         options: how much they vary. A `confounder` share applies to the training birds only; no test bird
             carries the mark, so a model that learnt it fails there.
     """

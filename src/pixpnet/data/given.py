@@ -43,7 +43,7 @@ class DatasetSplits:
         train: map-style, of (image, label): the image a PIL image, a uint8 array or tensor, a path or bytes; the label
             a whole number from 0.
         val: to choose by; where there is none, images are taken from `train`, each by its own pixels.
-        test: to be judged by; likewise.
+        test: to evaluate on; likewise.
         class_names: in the order of the labels; by default `train.classes`, as torchvision's datasets have it, or
             "class 0" and so on.
         name: for messages and the run's configuration; by default the name of the class of `train`.

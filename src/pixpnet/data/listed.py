@@ -1,7 +1,7 @@
 """The list of a data set's images by split, as a run keeps it, and what to make of a data set that has changed since.
 
-What was learnt from must never become what is judged by. Folders grow, files are renamed, and a class of few images may
-have to give another one for its test split; so a run writes down which pictures it had where, and whatever opens its
+What was learnt from must never be evaluated on. Folders grow, files are renamed, and a class of few images may have to
+give another one for its test split; so a run writes down which pictures it had where, and whatever opens its
 data later puts them there again. A picture is known by its pixels, whatever its name, and a changed file by its name.
 """
 

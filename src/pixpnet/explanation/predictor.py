@@ -47,7 +47,7 @@ class Predictor:
         source: a run folder, a ``model.safetensors``, or a model.
         device: where to compute; by default where the model is, the CPU for one that is read.
         batch_size: how many pictures go through the network at once.
-        trust_code: the backbone may be code of your own, which is imported and called. Only allow it for files that
+        trust_code: the backbone may be user code, which is imported and called. Only allow it for files that
             you trust.
         backbone: the network that a model file was trained on, where that was an object; see `PixPNet.load`.
 

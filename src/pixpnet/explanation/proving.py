@@ -9,7 +9,7 @@ rest of this file runs the model.
 neighbouring pixels that cancel (Winograd), when pixels outside a region change. How much that can be, the comparison of
 the term's grid knows (`Comparison.tolerance`): 16 units in the last place of the numbers that a distance is computed
 from. Mostly nothing moves at all. A similarity may have its pole at distance 0, where the same error is multiplied by
-up to 1 / epsilon; its movement is reported, not judged.
+up to 1 / epsilon; its movement is reported, not tested.
 """
 
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""The paper's way to judge a cut (App. F): the network ends there, its cells are averaged, and a linear layer learns.
+"""The paper's way to evaluate a cut (App. F): the network ends there, cells are averaged, and a linear layer learns.
 
 Augmentation, rates, weight decay, schedule and the epochs in which the backbone is frozen are those of the paper's
 preset of PixPNet; there are no prototypes. 10 epochs, 32 images in a batch.
@@ -70,7 +70,7 @@ def fit_pooled(
         share_done: told which share is done, 0-1.
 
     Raises:
-        TrainingDiverged: if the loss is no number any more.
+        TrainingDiverged: if the loss becomes NaN or infinite.
     """
     groups = [
         {"params": list(model.backbone.parameters()), "lr": 0.0, "full_rate": optim.lr_backbone},
@@ -102,4 +102,4 @@ def fit_pooled(
                 if share_done is not None:
                     share_done((epoch + (step + 1) / len(loader)) / optim.epochs)
             if not total.isfinite():
-                raise TrainingDiverged(f"the loss is no number any more in epoch {epoch + 1}: are the weights damaged?")
+                raise TrainingDiverged(f"the loss is NaN or infinite in epoch {epoch + 1}: are the weights damaged?")

@@ -53,7 +53,7 @@ class RankAgreement:
     Attributes:
         method: the one.
         other: the other.
-        cuts: how many both have judged.
+        cuts: how many both have evaluated.
         tau: Kendall's tau-b, which makes allowance for ties: 1 same order, -1 reversed, 0 no relation; None where one
             of the methods tells no two cuts apart.
         p_value: how likely a tau at least as far from 0 is among unrelated rankings.
@@ -73,7 +73,7 @@ class RankAgreement:
 def agreement(
     method: str, accuracies: Mapping[str, float], other: str, others: Mapping[str, float]
 ) -> RankAgreement | None:
-    """Kendall's tau over the cuts that both have judged; None where those are fewer than two.
+    """Kendall's tau over the cuts that both have evaluated; None where those are fewer than two.
 
     >>> agreement("probe", {"a": 0.1, "b": 0.2, "c": 0.3}, "finetune", {"a": 0.5, "b": 0.6, "c": 0.7}).tau
     1.0

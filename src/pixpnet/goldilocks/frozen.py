@@ -14,7 +14,7 @@ import torch
 from pixpnet.goldilocks.bench import Bench, Outcome
 from pixpnet.goldilocks.candidates import Candidate
 from pixpnet.goldilocks.pooled import pool
-from pixpnet.goldilocks.probe import Seen, held_out_of, judged
+from pixpnet.goldilocks.probe import Seen, held_out_of, probe_outcome
 from pixpnet.goldilocks.settings import BATCH
 from pixpnet.goldilocks.whole import run_of, trained
 from pixpnet.training import Nobody
@@ -50,7 +50,9 @@ def _probed(candidate: Candidate, bench: Bench) -> Outcome:
         [*train, *val], bench.device, lambda _, done, total: _tell(bench, 0.0, _PASS_SHARE, done / max(1, total))
     )
     seen = _averaged(features, train)
-    outcome = judged(candidate, seen, _averaged(features, val), held_out_of(bench, seen.ids).cpu(), 0, bench.classes)
+    outcome = probe_outcome(
+        candidate, seen, _averaged(features, val), held_out_of(bench, seen.ids).cpu(), 0, bench.classes
+    )
     _tell(bench, _PASS_SHARE, _PASS_SHARE + _PROBE_SHARE, 1.0)
     return outcome
 

@@ -1,4 +1,4 @@
-"""The ways to judge a cut, by name. A new one is a function and a line here."""
+"""The ways to evaluate a cut, by name. A new one is a function and a line here."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from pixpnet.goldilocks.whole import pixpnet
 
 @dataclass(frozen=True)
 class Method:
-    """A way to judge cuts.
+    """A way to evaluate cuts.
 
     Attributes:
         evaluate: yields an outcome for each candidate, as soon as it is known. What it raises counts against all

@@ -40,7 +40,7 @@ class SearchOptions:
         epochs: by default the paper's 10 for finetune and the preset's for pixpnet; a probe makes one pass.
         batch: images in a batch; by default the paper's 32, for pixpnet the preset's.
         views: augmented views of each image in an epoch; by default what suits the data set, for pixpnet the preset's.
-        seed: decides first weights, order, augmentation and the validation split.
+        seed: of initial weights, order, augmentation and the validation split.
         birds: how many birds to draw to learn from, where the data are birds.
         storage: address of the study; by default a SQLite file in the folder of the search.
         device: where networks are: cpu, cuda, ...

@@ -36,7 +36,7 @@ class Seen:
 
 
 def probe(candidates: Sequence[Candidate], bench: Bench) -> Iterator[Outcome]:
-    """Judges candidates of one network: accuracies of linear classifiers on its averaged features.
+    """Evaluates candidates of one network: accuracies of linear classifiers on its averaged features.
 
     A weight decay is chosen on training images that are held out (all views of an image together); the validation
     images are only counted on.
@@ -54,7 +54,7 @@ def probe(candidates: Sequence[Candidate], bench: Bench) -> Iterator[Outcome]:
         val = _pass(tapped, plain, bench, len(loader), batches)
     held_out = held_out_of(bench, train.ids)
     for index, candidate in enumerate(inner):
-        yield judged(candidate, train, val, held_out, index, bench.classes)
+        yield probe_outcome(candidate, train, val, held_out, index, bench.classes)
         bench.share_done(_PASS_SHARE + (1 - _PASS_SHARE) * (index + 1) / len(inner))
 
 
@@ -79,7 +79,7 @@ def held_out_of(bench: Bench, ids: tuple[str, ...]) -> Bool[Tensor, " images"]:
     return torch.tensor([id_ in taken for id_ in ids], device=bench.device)
 
 
-def judged(
+def probe_outcome(
     candidate: Candidate, train: Seen, val: Seen, held_out: Bool[Tensor, " images"], index: int, classes: int
 ) -> Outcome:
     """The accuracy of a linear classifier on the features at one of the layers."""

@@ -73,7 +73,7 @@ class SearchResult:
         settings: what decided it.
         zone: smallest and largest mean field that was trained.
         want: the mean field that is wanted.
-        judged: by mean field, smallest first.
+        evaluated: by mean field, smallest first.
         waiting: names of candidates that have no result yet.
         outside: candidates whose field lies outside the zone.
         left_out: layers that cannot be cut at.
@@ -86,7 +86,7 @@ class SearchResult:
     settings: SearchSettings
     zone: tuple[float, float]
     want: float
-    judged: tuple[EvaluatedCut, ...]
+    evaluated: tuple[EvaluatedCut, ...]
     waiting: tuple[str, ...]
     outside: tuple[Candidate, ...]
     left_out: tuple[LeftOut, ...]
@@ -98,7 +98,7 @@ class SearchResult:
     @property
     def front(self) -> tuple[EvaluatedCut, ...]:
         """The cuts on the front, smallest field first."""
-        return tuple(cut for cut in self.judged if cut.on_front)
+        return tuple(cut for cut in self.evaluated if cut.on_front)
 
 
 def evaluated_cuts(
@@ -132,12 +132,12 @@ def evaluated_cuts(
     )
 
 
-def recommendation(judged: Sequence[EvaluatedCut], want: float) -> tuple[EvaluatedCut | None, str]:
+def recommendation(evaluated: Sequence[EvaluatedCut], want: float) -> tuple[EvaluatedCut | None, str]:
     """The cut to take for a wanted field, and a sentence that says so and what its neighbours on the front offer."""
-    done = [cut for cut in judged if cut.accuracy is not None]
+    done = [cut for cut in evaluated if cut.accuracy is not None]
     index = nearest_on_front([Trade(cut.mean_field, cut.accuracy or 0.0) for cut in done], want)
     if index is None:
-        return None, "No cut was judged, so there is nothing to recommend."
+        return None, "No cut was evaluated, so there is nothing to recommend."
     best, accuracy = done[index], done[index].accuracy or 0.0
     text = (
         f"For parts of about {percent(want)} of the image, cut {best.name}: a cell sees {percent(best.mean_field)} on "
@@ -145,7 +145,7 @@ def recommendation(judged: Sequence[EvaluatedCut], want: float) -> tuple[Evaluat
     )
     if best.probe is not None:
         text += f" after replacement (a linear probe on the same features: {percent(best.probe)})"
-    front = [cut for cut in judged if cut.on_front]
+    front = [cut for cut in evaluated if cut.on_front]
     smaller = [cut for cut in front if cut.mean_field < best.mean_field]
     larger = [cut for cut in front if cut.mean_field > best.mean_field]
     if larger:
@@ -161,8 +161,8 @@ def write_result(result: SearchResult, folder: Path, num_workers: int = 0) -> No
     """Writes `front.json`, `front.csv` and, where a cut is recommended, `train.yaml`."""
     folder.mkdir(parents=True, exist_ok=True)
     _write(folder / FRONT_JSON, json.dumps(to_plain(result), indent=1) + "\n")
-    _write(folder / FRONT_CSV, _csv(list(result.judged)))
-    best = next((cut for cut in result.judged if cut.name == result.recommended), None)
+    _write(folder / FRONT_CSV, _csv(list(result.evaluated)))
+    best = next((cut for cut in result.evaluated if cut.name == result.recommended), None)
     if best is not None:
         _write(folder / TRAIN_CONFIG, config_text(recommended_run(result.settings, best, num_workers)))
 

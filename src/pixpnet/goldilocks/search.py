@@ -47,7 +47,7 @@ class SearchWatcher(Protocol):
     def busy(self, task: str, done: int, total: int) -> None:
         """Something takes a while: so much of so much is done."""
 
-    def judged(self, candidate: Candidate, finished: FinishedTrial, done: int, total: int) -> None:
+    def evaluated(self, candidate: Candidate, finished: FinishedTrial, done: int, total: int) -> None:
         """This worker finished a candidate; so many of so many are done by all workers."""
 
 
@@ -57,7 +57,7 @@ class Unwatched:
     def busy(self, task: str, done: int, total: int) -> None:
         """See `SearchWatcher`."""
 
-    def judged(self, candidate: Candidate, finished: FinishedTrial, done: int, total: int) -> None:
+    def evaluated(self, candidate: Candidate, finished: FinishedTrial, done: int, total: int) -> None:
         """See `SearchWatcher`."""
 
 
@@ -65,11 +65,11 @@ def find_cuts(options: SearchOptions, out: Path, watcher: SearchWatcher | None =
     """Looks for the cut whose cells see little and which decides well: the Pareto front of field and accuracy.
 
     May be stopped at any moment and goes on when it is called again; several processes may share the work. Candidates
-    are judged on the validation split; the test split stays closed.
+    are evaluated on the validation split; the test split stays closed.
 
     Args:
         options: what to look for, and how.
-        out: a folder for what is found; one that an earlier call on the same images has made is gone on with.
+        out: folder for the results; one that an earlier call on the same images has made is gone on with.
         watcher: told what happens.
 
     Returns:
@@ -156,7 +156,7 @@ class _Worker:
         self._study.close()
 
     def work(self) -> None:
-        """Claims and judges candidates until none is left, also none that another worker has."""
+        """Claims and evaluates candidates until none is left, also none that another worker has."""
         method = METHODS[self._options.chosen_method]
         if self._options.retry_failed:
             self._study.reopen_failed()
@@ -166,12 +166,12 @@ class _Worker:
             with self._study.alive():
                 claimed = self._study.claim(method.together)
                 if claimed:
-                    self._judge(claimed, done, total)
+                    self._evaluate(claimed, done, total)
             if not claimed:
                 self._watcher.busy("waiting for other workers", done, total)
                 time.sleep(min(_LONGEST_WAIT, self._options.heartbeat))
 
-    def _judge(self, claimed: Sequence[Candidate], done: int, total: int) -> None:
+    def _evaluate(self, claimed: Sequence[Candidate], done: int, total: int) -> None:
         shared, lap = 0.0, time.monotonic()
         bench = self._bench(len(claimed), done, total)
         for number, outcome in enumerate(_outcomes(claimed, bench), start=1):
@@ -188,7 +188,7 @@ class _Worker:
                     outcome.error,
                     outcome.probe,
                 )
-                self._watcher.judged(outcome.candidate, finished, done + number, total)
+                self._watcher.evaluated(outcome.candidate, finished, done + number, total)
 
     def _bench(self, claimed: int, done: int, total: int) -> Bench:
         def share_done(share: float) -> None:
@@ -208,8 +208,8 @@ class _Worker:
         """What is known so far."""
         prepared, options = self._prepared, self._options
         finished = self._study.finished()
-        judged = evaluated_cuts([(prepared.chosen[key], cuts) for key, cuts in finished.items()], prepared.weights)
-        best, advice = recommendation(judged, options.wanted)
+        evaluated = evaluated_cuts([(prepared.chosen[key], cuts) for key, cuts in finished.items()], prepared.weights)
+        best, advice = recommendation(evaluated, options.wanted)
         accuracies = _accuracies(finished)
         compared = [
             agreement(options.chosen_method, accuracies, other, _accuracies(cuts))
@@ -220,7 +220,7 @@ class _Worker:
             settings=prepared.settings,
             zone=options.zone,
             want=options.wanted,
-            judged=judged,
+            evaluated=evaluated,
             waiting=tuple(cut.name for key, cut in prepared.chosen.items() if key not in finished),
             outside=tuple(cut for cut in prepared.survey.candidates if cut not in chosen),
             left_out=prepared.survey.left_out,

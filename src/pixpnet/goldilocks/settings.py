@@ -36,12 +36,12 @@ class SearchSettings:
         data: as it was asked for; where the images lie is no part of the study's identity, which they are is.
         images: a fingerprint of classes, training and validation images.
         birds: how many birds to draw to learn from, where the data are birds.
-        method: how a candidate is judged.
+        method: how a candidate is evaluated.
         size: side of the network's input in pixels.
         epochs: passes over the views; None for what the method's preset says.
         batch: images in a batch; None for what the method's preset says.
         views: augmented views of each image in a pass; None for what suits the data set or the preset.
-        seed: decides first weights, order, augmentation and the validation split.
+        seed: of initial weights, order, augmentation and the validation split.
     """
 
     data: str

@@ -1,4 +1,4 @@
-"""The real thing at every cut: a PixPNet is trained, and judged after its prototypes were replaced (App. B).
+"""A whole PixPNet at every cut: it is trained, and evaluated after its prototypes were replaced (App. B).
 
 Expensive, and what the other methods stand in for. Each candidate has a run folder, so an interrupted one goes on from
 its last whole epoch, and the model of the cut that is chosen in the end is there already.
@@ -100,7 +100,7 @@ def _decisive(config: RunConfig) -> RunConfig:
 
 
 class _Share(Nobody):
-    """Says which share of a run is done, with validation, replacement and the last judgement."""
+    """Says which share of a run is done, with validation, replacement and the final evaluation."""
 
     def __init__(self, tell: Callable[[float], None]) -> None:
         self._told = tell

@@ -65,8 +65,8 @@ class CosineProtoPNetConfig(LearningHeadConfig):
     """What a Cosine ProtoPNet is made of and how it is trained.
 
     Attributes:
-        architecture: what stands behind the backbone
-        losses: what is added to the cross-entropy
+        architecture: of the layers behind the backbone
+        losses: auxiliary losses beside the cross-entropy
     """
 
     architecture: CosineProtoPNetArchitecture = field(default_factory=CosineProtoPNetArchitecture)

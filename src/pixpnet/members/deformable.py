@@ -108,10 +108,10 @@ class DeformableConfig:
     """What a Deformable ProtoPNet is made of and how it is trained.
 
     Attributes:
-        architecture: what stands behind the backbone
-        losses: what is added to the cross-entropy
-        optimization: how it learns
-        replacement: when and how prototypes become training patches
+        architecture: of the layers behind the backbone
+        losses: auxiliary losses beside the cross-entropy
+        optimization: optimizer, learning rates and epochs
+        replacement: of prototypes by training patches
         prototype_epochs: of the warm-up, in which prototypes learn alone; the backbone learns in the rest of it
         lr_offsets: learning rate of the offset network, in joint epochs
         frame: how a picture becomes a square: crop, stretch or pad; by default what suits the data set

@@ -39,8 +39,8 @@ class GenProtoPNetConfig(LearningHeadConfig):
     """What a Gen-ProtoPNet is made of and how it is trained.
 
     Attributes:
-        architecture: what stands behind the backbone
-        losses: what is added to the cross-entropy
+        architecture: of the layers behind the backbone
+        losses: auxiliary losses beside the cross-entropy
     """
 
     architecture: GenProtoPNetArchitecture = field(default_factory=GenProtoPNetArchitecture)

@@ -36,7 +36,7 @@ class NPProtoPNetConfig(FixedHeadConfig):
     """What an NP-ProtoPNet is made of and how it is trained.
 
     Attributes:
-        architecture: what stands behind the backbone
+        architecture: of the layers behind the backbone
     """
 
     architecture: NPProtoPNetArchitecture = field(default_factory=NPProtoPNetArchitecture)

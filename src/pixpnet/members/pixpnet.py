@@ -52,7 +52,7 @@ class Architecture:
         own_weight: first weight of a prototype for its own class, where the head has weights
         other_weight: first weight of a prototype for other classes, where the head has weights
         add_on: first weights of the convolution before the sigmoid: xavier (App. K), or kaiming as in ProtoPNet
-        cells: what the add-on gets: plain is what the backbone gives (the paper); normalised shifts and scales the
+        cells: what the add-on gets: plain is what the backbone gives (the paper); normalized shifts and scales the
             channels of each cell to mean 0 and variance 1, by that cell alone (not in the paper)
         pooling: which cell speaks for a prototype. max is its nearest one (the paper); distinct gives each prototype
             of a class a cell of its own, the nearest pair first, so that ten reasons are ten places (not in the paper)
@@ -134,10 +134,10 @@ class PixPNetConfig:
     """What a PixPNet is made of and how it is trained.
 
     Attributes:
-        architecture: what stands behind the backbone
-        losses: what is added to the cross-entropy
-        optimization: how it learns
-        replacement: when and how prototypes become training patches
+        architecture: of the layers behind the backbone
+        losses: auxiliary losses beside the cross-entropy
+        optimization: optimizer, learning rates and epochs
+        replacement: of prototypes by training patches
         frame: how a picture becomes a square: crop (the paper: resized and cut out of the middle), stretch (the whole
             picture, its aspect changed) or pad (the whole picture on black); by default what suits the data set
 

@@ -94,10 +94,10 @@ class Proto2ProtoConfig(LearningHeadConfig):
     """What a Proto2Proto student is made of and how it is trained.
 
     Attributes:
-        architecture: what stands behind the backbone
-        losses: what is added to the cross-entropy
-        optimization: how it learns
-        replacement: when and how prototypes become training patches
+        architecture: of the layers behind the backbone
+        losses: auxiliary losses beside the cross-entropy
+        optimization: optimizer, learning rates and epochs
+        replacement: of prototypes by training patches
         first_step: with the schedule steps, after how many epochs the rates are first multiplied by lr_step_factor;
             then every lr_step_epochs
     """

@@ -71,7 +71,7 @@ class ProtoPNetConfig(LearningHeadConfig):
     """What a ProtoPNet is made of and how it is trained.
 
     Attributes:
-        architecture: what stands behind the backbone
+        architecture: of the layers behind the backbone
         pruning: which prototypes are dropped after the last replacement
     """
 

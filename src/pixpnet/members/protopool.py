@@ -65,7 +65,7 @@ class ProtoPoolArchitecture:
         epsilon: keeps the similarity finite at distance 0
         own_weight: first weight of a slot for its own class
         other_weight: first weight of a slot for other classes
-        cells: what the add-on gets: plain is what the backbone gives (published); normalised shifts and scales the
+        cells: what the add-on gets: plain is what the backbone gives (published); normalized shifts and scales the
             channels of each cell to mean 0 and variance 1, by that cell alone
         channel_dropout: share of the backbone's channels that are left out of each cell while learning
         start: where learning begins. spread is published: weights of the add-on by Kaiming, prototypes uniform in
@@ -176,10 +176,10 @@ class ProtoPoolConfig:
     """What a ProtoPool is made of and how it is trained.
 
     Attributes:
-        architecture: what stands behind the backbone
+        architecture: of the layers behind the backbone
         losses: what the loss is made of
         annealing: how slots become sharp
-        optimization: how it learns; slots have the rate of the prototypes
+        optimization: optimizer, learning rates and epochs; slots have the rate of the prototypes
         replacement: how prototypes become training patches
         frame: how a picture becomes a square: crop, stretch or pad; by default what suits the data set
     """

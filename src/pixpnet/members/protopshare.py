@@ -84,9 +84,9 @@ class ProtoPShareConfig(LearningHeadConfig):
     """What a ProtoPShare is made of and how it is trained.
 
     Attributes:
-        architecture: what stands behind the backbone
-        optimization: how it learns
-        replacement: when and how prototypes become training patches; after each one some are merged
+        architecture: of the layers behind the backbone
+        optimization: optimizer, learning rates and epochs
+        replacement: of prototypes by training patches; after each one some are merged
         merging: which prototypes are merged
         head: what the head begins with: weights (own_weight and other_weight), or start (those that were learnt)
     """

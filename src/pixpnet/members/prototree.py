@@ -62,7 +62,7 @@ class ProtoTreeArchitecture:
         inference: which leaves count in an answer: all by their probability (soft), the most probable one
             (sample_max), or the one that is reached by likely turns only (greedy). A tree is trained as a soft one
         nodes: how many nodes of each grid pruning left; none before
-        cells: what the add-on gets: plain is what the backbone gives (published); normalised shifts and scales the
+        cells: what the add-on gets: plain is what the backbone gives (published); normalized shifts and scales the
             channels of each cell to mean 0 and variance 1, by that cell alone
         channel_dropout: share of the backbone's channels that are left out of each cell while learning
     """
@@ -126,8 +126,8 @@ class TreeReplacement:
     """When and how prototypes become patches of training images. It always happens at the end, after pruning.
 
     Attributes:
-        start: the first one comes after this many epochs
-        every: epochs from one to the next
+        start: epochs before the first replacement
+        every: epochs between two replacements
         unique: no two prototypes of the tree from the same image, the same patch, or no such rule (published)
         assignment: where there is such a rule: smallest_total chooses the patches with the smallest sum of distances;
             nearest_first lets the nearest pair choose first
@@ -151,15 +151,15 @@ class ProtoTreeConfig:
     """What a ProtoTree is made of and how it is trained.
 
     Attributes:
-        architecture: what stands behind the backbone
-        optimization: how it learns
+        architecture: of the layers behind the backbone
+        optimization: optimizer, learning rates and epochs
         first_step: with the schedule steps, after how many epochs the rates are first multiplied by lr_step_factor;
             then every lr_step_epochs
         last_block: layer of the backbone that learns from the start and has a rate of its own, where there is one of
             that name before the cut
         last_block_rate: learning rate of that layer
         pruning: what is taken from the tree after training
-        replacement: when and how prototypes become training patches
+        replacement: of prototypes by training patches
         frame: how a picture becomes a square: crop, stretch or pad; by default what suits the data set
     """
 

@@ -53,7 +53,7 @@ class PsProtoPNetConfig(FixedHeadConfig):
     """What a Ps-ProtoPNet is made of and how it is trained.
 
     Attributes:
-        architecture: what stands behind the backbone
+        architecture: of the layers behind the backbone
     """
 
     architecture: PsProtoPNetArchitecture = field(default_factory=PsProtoPNetArchitecture)

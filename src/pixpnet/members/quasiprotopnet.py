@@ -43,7 +43,7 @@ class QuasiProtoPNetConfig(FixedHeadConfig):
     """What a Quasi-ProtoPNet is made of and how it is trained.
 
     Attributes:
-        architecture: what stands behind the backbone
+        architecture: of the layers behind the backbone
     """
 
     architecture: QuasiProtoPNetArchitecture = field(default_factory=QuasiProtoPNetArchitecture)

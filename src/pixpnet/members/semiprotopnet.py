@@ -51,9 +51,9 @@ class SemiProtoPNetConfig:
     """What a Semi-ProtoPNet is made of and how it is trained.
 
     Attributes:
-        architecture: what stands behind the backbone
-        losses: what is added to the cross-entropy
-        optimization: how it learns
+        architecture: of the layers behind the backbone
+        losses: auxiliary losses beside the cross-entropy
+        optimization: optimizer, learning rates and epochs
         frame: how a picture becomes a square: crop, stretch or pad; by default what suits the data set
     """
 

@@ -41,7 +41,7 @@ class RegularArchitecture:
     Attributes:
         dim: length of an embedding
         prototypes_per_class: how many prototypes each class has
-        cells: what the add-on gets: plain is what the backbone gives (published); normalised shifts and scales the
+        cells: what the add-on gets: plain is what the backbone gives (published); normalized shifts and scales the
             channels of each cell to mean 0 and variance 1, by that cell alone
         channel_dropout: share of the backbone's channels that are left out of each cell while learning
     """
@@ -166,10 +166,10 @@ class FixedHeadConfig:
     """What a network whose head never learns is made of and how it is trained.
 
     Attributes:
-        architecture: what stands behind the backbone
-        losses: what is added to the cross-entropy
-        optimization: how it learns
-        replacement: when and how prototypes become training patches
+        architecture: of the layers behind the backbone
+        losses: auxiliary losses beside the cross-entropy
+        optimization: optimizer, learning rates and epochs
+        replacement: of prototypes by training patches
         frame: how a picture becomes a square: crop, stretch or pad; by default what suits the data set
     """
 
@@ -191,10 +191,10 @@ class LearningHeadConfig:
     """What a network whose head learns after each replacement is made of and how it is trained.
 
     Attributes:
-        architecture: what stands behind the backbone
-        losses: what is added to the cross-entropy
-        optimization: how it learns
-        replacement: when and how prototypes become training patches
+        architecture: of the layers behind the backbone
+        losses: auxiliary losses beside the cross-entropy
+        optimization: optimizer, learning rates and epochs
+        replacement: of prototypes by training patches
         frame: how a picture becomes a square: crop, stretch or pad; by default what suits the data set
     """
 
@@ -218,7 +218,7 @@ def squared_parts(
     """The regular add-on, squared distances, the original similarity, and a decision.
 
     Args:
-        architecture: what stands behind the backbone.
+        architecture: of the layers behind the backbone.
         channels: of the backbone, for each grid.
         num_classes: how many classes there are.
         decision: makes it, from the ownership.
@@ -246,7 +246,7 @@ def regular_parts(
     """The regular add-on, and prototypes between 0 and 1, of which the nearest patch counts.
 
     Args:
-        architecture: what stands behind the backbone.
+        architecture: of the layers behind the backbone.
         channels: of the backbone, for each grid.
         num_classes: how many classes there are.
         measure: of patches and prototypes.

@@ -120,10 +120,10 @@ class STProtoPNetConfig:
     """What an ST-ProtoPNet is made of and how it is trained.
 
     Attributes:
-        architecture: what stands behind the backbone
-        losses: what is added to the cross-entropy
-        optimization: how it learns
-        replacement: when and how prototypes become training patches
+        architecture: of the layers behind the backbone
+        losses: auxiliary losses beside the cross-entropy
+        optimization: optimizer, learning rates and epochs
+        replacement: of prototypes by training patches
         most_steps: after how many steps of the schedule rates stay as they are; 0 for never
         frame: how a picture becomes a square: crop, stretch or pad; by default what suits the data set
     """

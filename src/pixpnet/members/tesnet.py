@@ -46,7 +46,7 @@ class TesNetArchitecture:
         prototypes_per_class: how many prototypes each class has
         own_weight: first weight of a prototype for its own class
         other_weight: first weight of a prototype for other classes
-        cells: what the add-on gets: plain is what the backbone gives (published); normalised shifts and scales the
+        cells: what the add-on gets: plain is what the backbone gives (published); normalized shifts and scales the
             channels of each cell to mean 0 and variance 1, by that cell alone
         channel_dropout: share of the backbone's channels that are left out of each cell while learning
     """
@@ -95,10 +95,10 @@ class TesNetConfig:
     """What a TesNet is made of and how it is trained.
 
     Attributes:
-        architecture: what stands behind the backbone
-        losses: what is added to the cross-entropy
-        optimization: how it learns
-        replacement: when and how prototypes become training patches
+        architecture: of the layers behind the backbone
+        losses: auxiliary losses beside the cross-entropy
+        optimization: optimizer, learning rates and epochs
+        replacement: of prototypes by training patches
         frame: how a picture becomes a square: crop, stretch or pad; by default what suits the data set
     """
 

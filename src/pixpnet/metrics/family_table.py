@@ -137,7 +137,7 @@ def family_table(
         runs: their folders.
         data: where their images are now, if they were moved; the same for all.
         threshold: of desideratum 2 (`audit`).
-        trust_code: backbones of the user's own code may be called.
+        trust_code: backbones that are user code may be called.
         device: where models are audited.
         progress: told what is being done, how much of it is done, of how much.
 

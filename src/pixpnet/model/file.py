@@ -1,7 +1,7 @@
 """A model as one file: tensors in safetensors, and in its header a card that says how to build the network.
 
 Nothing in the file can run: tensors are numbers, the card is JSON that is checked field by field, and a backbone
-is a name in the zoo. A person's own code is only called when the caller allows it.
+is a name in the zoo. User code is only called when the caller allows it.
 """
 
 import copy

@@ -1,4 +1,4 @@
-"""The layers at which a network is cut: found by name, put in order, and judged by what their cells see."""
+"""The layers at which a network is cut: found by name, put in order, and chosen by what their cells see."""
 
 import warnings
 from typing import NamedTuple

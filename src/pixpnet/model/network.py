@@ -351,7 +351,7 @@ class PixPNet(nn.Module):
 
         Args:
             path: a run folder, or its ``model.safetensors``.
-            trust_code: the backbone may be a person's own (``module.path:callable``), which is imported and called.
+            trust_code: the backbone may be user code (``module.path:callable``), which is imported and called.
                 Only say so for files that you trust.
             backbone: the network that the model was trained on, where that was an object of the caller's: a file holds
                 its weights, not its code. A copy gets the file's weights.

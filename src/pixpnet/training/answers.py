@@ -1,4 +1,4 @@
-"""What a run's model answered for each image that it was judged on: one line an image, in `answers.csv`.
+"""What a run's model answered for each image that it was evaluated on: one line an image, in `answers.csv`.
 
 Confusion, class accuracies and mistakes follow from it, so none of them needs another look at the test split.
 """
@@ -20,7 +20,7 @@ ANSWERS_FILE = "answers.csv"
 BEST = 5
 _COLUMNS = ("split", "file", "class")
 
-JudgedSplit = Literal["val", "test"]
+EvaluatedSplit = Literal["val", "test"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class AnswerLine:
         scores: their logits.
     """
 
-    split: JudgedSplit
+    split: EvaluatedSplit
     file: str
     truth: str
     best: tuple[str, ...]
@@ -54,7 +54,7 @@ class AnswerLine:
 
 
 def answer_lines(
-    split: JudgedSplit, entries: Sequence[Entry], logits: Float[Tensor, "images classes"], names: Sequence[str]
+    split: EvaluatedSplit, entries: Sequence[Entry], logits: Float[Tensor, "images classes"], names: Sequence[str]
 ) -> list[AnswerLine]:
     """The lines of images in the order of their logits."""
     top = logits.sort(dim=1, descending=True, stable=True)

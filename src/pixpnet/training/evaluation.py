@@ -88,7 +88,7 @@ def evaluate(
     answers = _Answers(together).to(device)
     nothing = torch.zeros(0, dtype=torch.int64, device=device)
     answers.update(nothing, nothing)  # a process without any batch takes part all the same
-    # A loss that is no number must show, not be left out. ("disable" would forget the weights: torchmetrics 1.9.0.)
+    # A loss that is NaN must show, not be left out. ("disable" would forget the weights: torchmetrics 1.9.0.)
     loss = MeanMetric(nan_strategy=float("inf"), sync_on_compute=together).to(device)
     total = batch_count(batches)
     counted = ReadingCounts(decision)
@@ -174,7 +174,7 @@ def evaluation_of(confusion: ConfusionTable | Sequence[Sequence[int]], loss: flo
     table = confusion if isinstance(confusion, ConfusionTable) else ConfusionTable.of_rows(confusion)
     images, right = table.images, table.right
     if not images:
-        raise ValueError("there are no images to be judged on")
+        raise ValueError("there are no images to evaluate on")
     rows = [table.given(label) for label in range(len(table))]
     return Evaluation(
         accuracy=right / images,

@@ -1,4 +1,4 @@
-"""The judgement at the end of a run: the kept model, and the same as it was before its prototypes were replaced.
+"""The evaluation at the end of a run: the kept model, and the same as it was before its prototypes were replaced.
 
 The two differ in prototypes and head alone, so each image is embedded once for both.
 """
@@ -43,7 +43,7 @@ def evaluate_both(
     progress: Progress | None = None,
     entrance: BehindStem | None = None,
 ) -> Evaluated:
-    """Judges two models that differ in nothing but prototypes and head, with one pass through the backbone.
+    """Evaluates two models that differ in nothing but prototypes and head, with one pass through the backbone.
 
     Args:
         model: that is kept.

@@ -264,7 +264,7 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Whether training came to its end and the model was judged."""
+        """Whether training came to its end and the model was evaluated."""
         return (self.path / "metrics.json").exists()
 
     def write(self, name: str, text: str) -> None:
@@ -316,7 +316,7 @@ class Run:
         self.write("log.csv", log_text(lines))
 
     def write_answers(self, lines: Sequence[AnswerLine]) -> None:
-        """Keeps what the chosen model answered for each image that it is judged on."""
+        """Keeps what the chosen model answered for each image that it is evaluated on."""
         self.write(ANSWERS_FILE, answers_text(lines))
 
     def read_answers(self) -> tuple[AnswerLine, ...] | None:

@@ -41,7 +41,7 @@ def open_run_data(config: RunConfig, progress: Progress | None = None, dataset: 
 def open_data_of(
     run: Run, progress: Progress | None = None, data: str | None = None, moved_to: str | None = None
 ) -> DataSet:
-    """The data set that a run was trained on, or another one to judge its model by.
+    """The data set that a run was trained on, or another one to evaluate its model on.
 
     Its images are in the splits that they were in when the run began, whatever came, went or was renamed since. Of
     another data set, pictures are left out that the run learnt from or was chosen by. What is different is a

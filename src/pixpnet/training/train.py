@@ -1,4 +1,4 @@
-"""A training run from its configuration to the judged model, from the start or from where it was interrupted."""
+"""A training run from its configuration to the evaluated model, from the start or from where it was interrupted."""
 
 from pathlib import Path
 
@@ -24,27 +24,27 @@ def train(
     trust_code: bool = False,
     given: Given = NOTHING,
 ) -> Metrics | None:
-    """Trains a network and judges it, with everything on record in a run folder.
+    """Trains a network and evaluates it, with everything on record in a run folder.
 
     Args:
         config: what to do.
         out: a new folder for the run.
         watcher: told what happens.
-        trust_code: a backbone that is a person's own code (``module.path:callable``) is imported and called even though
+        trust_code: a backbone that is user code (``module.path:callable``) is imported and called even though
             a file names it (`RunConfig.read_from`). A configuration that the caller made names what the caller wants,
             and needs no permission.
         given: objects that the run is made with.
 
     Returns:
-        the figures of the model that was kept (`settings.kept_epoch`); None in processes that work for
-        the leading one.
+        the figures of the model that was kept (`settings.kept_epoch`); None in processes of
+        other ranks than 0.
 
     Raises:
         RunError: if the folder is in use, or the configuration needs code that was not allowed.
         DataError, UnknownModel, WeightsError, CutError, EditError: if the configuration cannot be carried out.
         FieldMismatch: if the fields of a backbone that is not among the tested ones (`pixpnet.fields.tested`) are not
             what the NaN probe sees. Nothing has been written then.
-        TrainingDiverged: if the loss is no number any more.
+        TrainingDiverged: if the loss becomes NaN or infinite.
     """
     _refuse_code(config, trust_code)
     if leads():
@@ -81,7 +81,7 @@ def resume(
     Args:
         out: the folder of the run.
         watcher: told what happens.
-        trust_code: the backbone may be a person's own (``module.path:callable``), which is imported and called. Only
+        trust_code: the backbone may be user code (``module.path:callable``), which is imported and called. Only
             say so for runs that you trust.
         given: the objects that the run was made with. A network may have any weights: the run has kept those that it
             began with. Images are known by their pixels, and refused if they are others.

@@ -49,7 +49,7 @@ def make_trainer(
     """Lightning's trainer for a run.
 
     Args:
-        options: on what it runs.
+        options: of the hardware.
         out: the run's folder.
         fitting: what is trained.
         callbacks: of the caller's, called as Lightning does; they find the figures of an epoch, by the names of the

@@ -9,7 +9,7 @@ from pixpnet.training.workload import Workload
 
 @runtime_checkable
 class Watcher(Protocol):
-    """Told what happens, as it happens, in the process that leads."""
+    """Told what happens, as it happens, in the process of rank 0."""
 
     def fields_verified(self, backbone: str, verification: Verification) -> None:
         """The fields of a backbone that is not among the tested ones were compared with the real network."""

@@ -48,7 +48,7 @@ def workload(
     Args:
         plan: all epochs.
         steps: of the optimizer in each.
-        images: how many there are to learn from, to choose by and to be judged by.
+        images: how many there are to learn from, to choose by and to evaluate on.
         batch_size: images in a forward pass.
         prototypes: how many.
         features_at_end: of how many images features are computed behind the last epoch: of the test images, which are

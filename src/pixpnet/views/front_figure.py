@@ -32,11 +32,11 @@ _SPACING = 0.2
 
 
 def front_figure(result: SearchResult) -> Figure:
-    """Draws every judged cut, the front as steps, and the names of the cuts on it."""
+    """Draws every evaluated cut, the front as steps, and the names of the cuts on it."""
     slide = Slide()
     across = WIDTH - 2 * _MARGIN
     slide.words(_MARGIN, 0.36, "How much must a part see to decide?", across, 22, bold=True)
-    done = [cut for cut in result.judged if cut.accuracy is not None]
+    done = [cut for cut in result.evaluated if cut.accuracy is not None]
     settings = result.settings
     about = (
         f"{settings.data_name}, {settings.size} x {settings.size} pixels  ·  method {settings.method}  ·  "

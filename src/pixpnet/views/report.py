@@ -1,4 +1,4 @@
-"""What a report is made of: a finished run, how it was judged, and explained examples."""
+"""What a report is made of: a finished run, how it was evaluated, and explained examples."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,10 +34,10 @@ class Report:
     Attributes:
         title: of the page.
         model: of the run.
-        metrics: how it was judged when its training ended.
+        metrics: how it was evaluated when its training ended.
         openings: of the test split.
         split: where examples are from, for people.
-        evaluated_split: whose confusion is shown, for people: test where the run was judged on it.
+        evaluated_split: whose confusion is shown, for people: test where the run was evaluated on it.
         evaluation: on that split.
         mistakes: the wrong answers there, the surest first; None where the run did not keep its answers.
         examples: explained, best with proofs.
@@ -127,7 +127,7 @@ class Confusion:
 
 
 def evaluated(metrics: Metrics) -> tuple[SplitEvaluation, ...]:
-    """The splits that a run was judged on, test first."""
+    """The splits that a run was evaluated on, test first."""
     validation = SplitEvaluation("validation", metrics.validation_before, metrics.validation)
     if metrics.test is None:
         return (validation,)

@@ -70,14 +70,14 @@ def report(
 ) -> ReportPage:
     """Makes one page about a run: accuracy, prototypes, mistakes, and explained examples with proofs.
 
-    Confusion, class accuracies and mistakes are those of the test split where the run was judged on it, from what the
-    run kept of that; nothing is opened for them.
+    Confusion, class accuracies and mistakes are those of the test split where the run was evaluated on it, from what
+    the run kept of that; nothing is opened for them.
 
     Args:
         run: the folder of a finished run.
         images: to explain; where there are none, examples are drawn from the split.
-        split: where examples are drawn from; test is recorded as an opening.
-        examples: right answers to explain, and wrong ones.
+        split: split that examples are sampled from; using test is recorded.
+        examples: how many right, and how many wrong answers are explained.
         seed: of the drawing.
         device: where to compute.
         trust_code: whether a backbone that is code of its own may be called.

@@ -33,7 +33,7 @@ def train(
     watcher: Watcher | None = None,
     trust_code: bool = False,
 ) -> Metrics | None:
-    """Trains a network and judges it, with everything on record in a run folder.
+    """Trains a network and evaluates it, with everything on record in a run folder.
 
     Args:
         config: what to do; or a file of it, such as the `config.yaml` of another run.
@@ -45,14 +45,14 @@ def train(
             its weights but not its code: give it again to `resume`, `Run`, `Predictor` and `PixPNet.load`.
         callbacks: of Lightning. Those that monitor find the columns of `log.csv` (`val_accuracy`, ...); others find
             them from the next epoch on in `trainer.callback_metrics`. Epochs of pretraining have no validation, so say
-            `EarlyStopping("val_loss", strict=False)`; a run that is stopped is judged by the best epoch so far.
+            `EarlyStopping("val_loss", strict=False)`; a run that is stopped is evaluated with the best epoch so far.
         loggers: of Lightning, beside the TensorBoard files of the run.
         show_progress: bars on a terminal, lines elsewhere, on stderr; False for silence.
         watcher: told what happens, instead of that.
         trust_code: a backbone that a file names and that is code (``module.path:callable``) may be imported and called.
 
     Returns:
-        the figures of the model that was kept; None in processes that work for the leading one.
+        the figures of the model that was kept; None in processes of other ranks than 0.
 
     Raises:
         TypeError: if an argument is of another kind; the message says which.

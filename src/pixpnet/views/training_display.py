@@ -46,7 +46,7 @@ def display() -> Iterator[Watcher]:
 
 
 class _Bars:
-    """One bar for the whole run, from its first step to its last judgement, and one for what is being done in it."""
+    """One bar for the whole run, from its first step to its final evaluation, and one for what is being done in it."""
 
     def __init__(self, bars: Progress, console: Console, lines: NowAndThen | None) -> None:
         self.bars = bars

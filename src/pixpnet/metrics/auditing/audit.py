@@ -56,7 +56,7 @@ def audit(
         model: of the run, in eval mode (`PixPNet.load`).
         data: its data set (`pixpnet.training.open_data_of`), whose test split stays closed; None where it is not at
             hand, and then some claims are not checked.
-        threshold: what the mean field, and the mean region that wins, may be at most, as a share of the image.
+        threshold: largest mean receptive field, and largest mean winning region, that count as a part (0 to 1).
         tolerance: the largest difference between a component of a prototype and of its patch.
         pixels: how many are probed.
         seed: of these and of random images.

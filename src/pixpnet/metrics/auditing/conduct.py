@@ -21,7 +21,7 @@ class Conduct(Desideratum):
     """What was found about how the model was chosen.
 
     Attributes:
-        metrics: how it was judged; None if its training has not come to an end.
+        metrics: how it was evaluated; None if its training has not come to an end.
         validation_images: how many the model was chosen by; None if that is not known.
         openings: of the test split, in that order.
         early: how many of them were before the model was fixed.
@@ -92,7 +92,9 @@ def _test(run: Run, openings: tuple[OpeningLine, ...], early: list[str]) -> Find
     if early:
         return finding_of(claim, False, f"{times}, {len(early)} of them before the model was fixed: {early[0]}")
     by_time = sum(opening.model is None for opening in openings)
-    basis = f"after it, {by_time} judged by times of files only" if by_time else "for the very model that is there now"
+    basis = (
+        f"after it, {by_time} compared by times of files only" if by_time else "for the very model that is there now"
+    )
     return finding_of(claim, True, f"{times}, {basis}: " + "; ".join(f"{line.time} {line.reason}" for line in openings))
 
 

@@ -65,7 +65,7 @@ def check_grounding(
         progress: told how many images are done.
 
     Raises:
-        ValueError: if the tolerance is no number from 0 up.
+        ValueError: if the tolerance is not finite, or negative.
     """
     if not 0 <= tolerance < float("inf"):
         raise ValueError(f"the tolerance is a finite number from 0 up, got {tolerance}")
@@ -93,7 +93,7 @@ def check_grounding(
     findings.append(
         _finding("every region lies where it says in the image file", moved, count, "by the same crop", gone)
     )
-    # `not <=`: a component that is no number is no patch.
+    # `not <=`: a component that is NaN is no patch.
     far = {number: f"differs by {by:.2g}" for number, by in compared.differences.items() if not by <= tolerance}
     far |= dict.fromkeys(compared.outside, "has no such cell")
     far |= dict.fromkeys(strangers, "has no patch to compare with")

@@ -15,7 +15,7 @@ class Background:
         object_share: mean share of a region's pixels that show the object; None where there are no masks.
         undefined: prototypes about which nothing is known: no origin, an origin that the data set does not have, an
             empty region, or an image without masks and visible points.
-        known_by: what it was judged by.
+        known_by: what the object's pixels were taken from.
         least: of a region's pixels, the share that must show the object (masks only).
         prototypes: the numbers of those on background.
     """

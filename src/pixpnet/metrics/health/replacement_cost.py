@@ -28,7 +28,7 @@ def accuracy_lost_at_replacement(run: Run) -> ReplacementCost | None:
             test=None if test is None else _lost(figures["test_before"], test),
         )
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
-        raise RunError(f"{run.path / 'metrics.json'} is damaged: it lacks a judgement ({error!r})") from error
+        raise RunError(f"{run.path / 'metrics.json'} is damaged: it lacks an evaluation ({error!r})") from error
 
 
 def difference(first: int, of_first: int, second: int, of_second: int) -> Interval:

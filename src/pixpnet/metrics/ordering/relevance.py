@@ -82,7 +82,7 @@ class OrderingResult:
         recovery: mean %2R over pairs, as a fraction; None if it is undefined for all of them.
         undefined: how many pairs are left out of both means, because their similarity does not rise.
         method: "exact", "stepped", or "full: " and why every step took a whole forward pass.
-        seed: of all draws.
+        seed: of all random choices.
     """
 
     pairs: tuple[PairResult, ...]
@@ -119,7 +119,7 @@ def relevance_ordering(
         prototypes_per_sample: how many of the prototypes of its class to draw for each sample; None for all of them,
             as the paper does.
         spacing: of the stepped method.
-        seed: of all draws.
+        seed: of all random choices.
         progress: is called with how many evaluations are done, of how many.
 
     Raises:
@@ -162,7 +162,7 @@ def order_sample(
         sample: a normalised image.
         mapping: what says which pixels are relevant.
         prototypes_per_sample: how many of the prototypes of its class to draw; None for all of them.
-        seed: of all draws.
+        seed: of all random choices.
         progress: is called with how many evaluations are done, of how many for this sample.
     """
     model = curves.model

@@ -104,7 +104,7 @@ def measure(
         settings: what to measure.
         out: where results are kept; `measure` in the run's folder by default.
         device: where to compute.
-        trust_code: the backbone may be a person's own, which is imported and called; only for runs that you trust.
+        trust_code: the backbone may be user code, which is imported and called; only for runs that you trust.
         moved_to: where the run's data set is now (`folder:PATH`), if it is not where it was.
         progress: told what is being done, how much of it is done, of how much.
 
@@ -180,16 +180,16 @@ class _Suite:
         self.part_draw = ClassDraw.of([entry.label for entry in self.part_entries])
 
     def accuracy(self, run: Run, device: torch.device) -> Accuracy:
-        """As it was judged when the model was fixed, or judged now."""
+        """As it was evaluated when the model was fixed, or is now."""
         metrics = from_plain(Metrics, run.read_metrics(), "metrics.json")
-        judged: Evaluation | None = metrics.test if self.settings.split == "test" else metrics.validation
-        if judged is None:
-            judged = self.store.get(Evaluation, "accuracy")
-        if judged is None:
+        evaluation: Evaluation | None = metrics.test if self.settings.split == "test" else metrics.validation
+        if evaluation is None:
+            evaluation = self.store.get(Evaluation, "accuracy")
+        if evaluation is None:
             batches = plain_loader(self.data, self.entries, self.model.preprocessing, Loading(_BATCH, 0))
-            judged = evaluate(self.model, self.model.num_classes, batches, device, self.progress)
-            self.store.put(judged, "accuracy")
-        return Accuracy(judged.accuracy, judged.interval.low, judged.interval.high, judged.images)
+            evaluation = evaluate(self.model, self.model.num_classes, batches, device, self.progress)
+            self.store.put(evaluation, "accuracy")
+        return Accuracy(evaluation.accuracy, evaluation.interval.low, evaluation.interval.high, evaluation.images)
 
     def ordering(self) -> tuple[dict[str, dict[str, _Ordered]], dict[str, list[str]]]:
         """By mapping and sample; and what went wrong with a mapping."""

@@ -31,14 +31,14 @@ class MeasureSettings:
 
     Attributes:
         mappings: names in `pixpnet.mapping.MAPPINGS`.
-        samples: how many are drawn for the relevance ordering test.
+        samples: how many are images sampled for the relevance ordering test.
         prototypes: how many of the prototypes of a sample's class are drawn for it; None for all, as in the paper.
         method: of the curves.
         split: whose images. The paper measures on test images, which no choice was made by, so that is the default;
             every opening is on record. Where measurements are to decide between models, take ``val``.
         part_samples: about how many are drawn for consistency and stability, as whole classes (`drawn_classes`); None
             for all, as in the paper.
-        seed: of all draws.
+        seed: of all random choices.
     """
 
     mappings: tuple[str, ...] = ("field", "upsampling", "prp", "random")
@@ -202,7 +202,7 @@ class Table:
         accuracy: on the split.
         mean_field: MRF of the embedding, as a fraction.
         prototypes: how many there are.
-        samples: how many were drawn for the relevance ordering test.
+        samples: how many were images sampled for the relevance ordering test.
         part_draw: what was looked at for consistency and stability; None where they were not measured.
         window: side of the window in which parts count, in pixels.
         threshold: how often a consistent prototype finds its part, at least.

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import Any, no_type_check
 
 _MISSING = "operator torchvision::nms does not exist"
 _SCHEMAS = (
@@ -29,6 +29,7 @@ _libraries: list[Any] = []
 class _Finder(MetaPathFinder):
     """Finds torchvision where everybody else does, and loads it with `_Loader`."""
 
+    @no_type_check  # whoever checks types at run time imports modules for it, and would call this again
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:

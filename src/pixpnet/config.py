@@ -27,7 +27,21 @@ GIVEN = "given:"
 # Of one machine.
 _MOST_DEVICES = 256
 # The largest that model files are read for; and what a loader, torch's seeds and a search through birds still take.
-_LARGEST = {"size": 4096, "num_workers": 512, "seed": 2**64 - 1, "birds": 1_000_000}
+_LARGEST = {"size": 4096, "seed": 2**64 - 1, "birds": 1_000_000}
+NumWorkers = int | Literal["auto"]
+_MOST_WORKERS = 512
+
+
+def refuse_other_workers(num_workers: NumWorkers) -> None:
+    """Refuses what is no number of processes.
+
+    Raises:
+        ValueError: with what is possible.
+    """
+    if num_workers != "auto" and not 0 <= num_workers <= _MOST_WORKERS:
+        raise ValueError(
+            f"num_workers is auto or 0 to {_MOST_WORKERS}, got {num_workers}: choose another --num-workers"
+        )
 
 
 @dataclass(frozen=True)
@@ -85,7 +99,8 @@ class RunConfig:
             may be left out for the small backbone only
         size: side of the network's input in pixels; by default what suits the data set
         seed: of initial weights, order, augmentation and the validation split
-        num_workers: processes that load images
+        num_workers: processes that load images; auto is none on a CPU or where features are kept, and for each GPU its
+            share of the cores less one, 1 to 8
         birds: how many birds to draw to learn from, where the data are birds
         validation_fraction: of the training images, where the data set has no validation split
         split_rule: which images are held out: pixels (each by its own pixels, so that files that come, go or are
@@ -116,7 +131,7 @@ class RunConfig:
     weights: str | None = None
     size: int | None = None
     seed: int = 0
-    num_workers: int = 0
+    num_workers: NumWorkers = "auto"
     birds: int = 4800
     validation_fraction: float = 0.1
     split_rule: Literal["pixels", "quota"] = field(default="pixels", metadata=added_later(absent="quota"))
@@ -149,8 +164,9 @@ class RunConfig:
         for name, value in (("window", self.window), ("window stride", self.window_stride)):
             if value is not None:
                 lengths(value, name)
-        if self.seed < 0 or self.num_workers < 0:
-            raise ValueError(f"seed and num_workers are not negative, got {self.seed} and {self.num_workers}")
+        refuse_other_workers(self.num_workers)
+        if self.seed < 0:
+            raise ValueError(f"seed is not negative, got {self.seed}")
         refuse_above(self, _LARGEST)
         if not 0 < self.validation_fraction < 1:
             raise ValueError(f"validation_fraction is between 0 and 1, got {self.validation_fraction}")

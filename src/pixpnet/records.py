@@ -192,9 +192,10 @@ def _read(kind: Any, value: Any, where: str) -> Any:
     if origin in (Union, UnionType):
         if value is None and NoneType in arguments:
             return None
-        # Of several kinds, text is read as text; the first one says what is wrong with anything else.
+        # Of several kinds, text is read as text, or as one of some words; the first says what is wrong with all else.
         first = next(argument for argument in arguments if argument is not NoneType)
-        return _read(str if str in arguments and isinstance(value, str) else first, value, where)
+        words = [argument for argument in arguments if argument is str or get_origin(argument) is Literal]
+        return _read(words[0] if words and isinstance(value, str) else first, value, where)
     if origin is Literal:
         if value not in arguments or type(value) not in {type(argument) for argument in arguments}:
             raise _bad(where, value, f"one of {', '.join(map(repr, arguments))}")

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import unittest.mock
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from pixpnet.data import scan as scan_module
 from pixpnet.data.catalog import Entry, Reader
 from pixpnet.data.folder import folder_catalog
 from pixpnet.data.scan import cache_folder, scan
-from pixpnet.data.scan_store import FileFacts
+from pixpnet.data.scan_store import FileFacts, _Lines
 
 
 def listed(data: Path) -> object:
@@ -89,10 +90,8 @@ def test_an_image_that_changed_after_the_interruption_is_looked_at_again(
 
 
 _SLOW_SCAN = """
-import sys, time
-from pathlib import Path
-from pixpnet.data import scan as module
-from pixpnet.data.folder import folder_catalog
+import hashlib, sys, time
+from pixpnet.data import open_data, scan as module, scan_store
 genuine = module._look
 def slow(entry, reader):
     time.sleep(float(sys.argv[2]))
@@ -100,40 +99,73 @@ def slow(entry, reader):
     return genuine(entry, reader)
 module._look = slow
 module.os.cpu_count = lambda: 1
-module.scan(folder_catalog(Path(sys.argv[1])))
+scan_store._LINES_AT_ONCE = 1
+told = []
+data = open_data(f"folder:{sys.argv[1]}", progress=lambda task, done, total: told.append((done, total)))
+print("told", told[-1], len(told) > 1)
+print("opened", hashlib.sha256(repr((data.listed, data.preprocessing)).encode()).hexdigest(), flush=True)
 """
 
 
-def _started(data: Path, seconds: float) -> "subprocess.Popen[str]":
+def _started(data: Path, seconds: float, **environment: str) -> "subprocess.Popen[str]":
     command = [sys.executable, "-c", _SLOW_SCAN, str(data), str(seconds)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment})
 
 
-def test_of_two_processes_one_scans_and_both_find_the_same(
+def test_of_all_ranks_one_scans_and_all_open_the_same(
     jays_and_wrens: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PIXPNET_CACHE", str(tmp_path / "cache"))
-    processes = [_started(jays_and_wrens, 0.05) for _ in range(2)]
-    said = [process.communicate(timeout=120)[0].split() for process in processes]
-    assert [process.returncode for process in processes] == [0, 0]
-    assert sorted(map(len, said)) == [0, 20]
-    looked = looking(monkeypatch)
+    # As torchrun starts them: all at once, each with its number.
+    ranks = [
+        _started(jays_and_wrens, 0.05, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="3", TORCHELASTIC_RUN_ID="none")
+        for rank in range(3)
+    ]
+    printed = [process.communicate(timeout=120)[0].splitlines() for process in ranks]
+    assert [process.returncode for process in ranks] == [0, 0, 0]
+    looked = [[line for line in lines if "/" in line] for lines in printed]
+    assert sorted(map(len, looked)) == [0, 0, 20]
+    assert len({image for images in looked for image in images}) == 20
+    # Those that wait tell how far the other one is, and at the end have all images.
+    assert {lines[-2] for lines in printed} == {"told (20, 20) True"}
+    assert len({lines[-1] for lines in printed}) == 1
+    again = looking(monkeypatch)
     scan(folder_catalog(jays_and_wrens))
-    assert looked == []
+    assert again == []
 
 
-def test_after_a_kill_another_process_goes_on_with_what_there_is(
+def test_after_a_kill_another_process_looks_only_at_what_is_left(
     jays_and_wrens: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PIXPNET_CACHE", str(tmp_path / "one"))
     expected = scan(folder_catalog(jays_and_wrens))
     monkeypatch.setenv("PIXPNET_CACHE", str(tmp_path / "other"))
-    monkeypatch.setattr("pixpnet.data.scan_store._LINES_AT_ONCE", 1)
     process = _started(jays_and_wrens, 0.3)
     assert process.stdout is not None
-    for _ in range(3):
-        process.stdout.readline()
+    begun = [process.stdout.readline().strip() for _ in range(4)]
     process.send_signal(signal.SIGKILL)
     process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    again = looking(monkeypatch)
     assert scan(folder_catalog(jays_and_wrens)) == expected
+    # The first two were noted long before the fourth began.
+    assert not set(begun[:2]) & set(again)
+    assert 20 - 5 <= len(again) <= 20 - 2
     assert not list(cache_folder().glob("*.journal"))
+
+
+def test_a_journal_is_read_once_while_another_process_writes_it(tmp_path: Path) -> None:
+    path = tmp_path / "scan.journal"
+    lines = _Lines(path)
+    assert lines.count() == 0
+    path.write_text('\n{"version": 2}\n{"id": "jay/0.png"}\n{"id": "jay/1')
+    assert lines.count() == 1
+    with path.open("a") as file:
+        file.write('.png"}\n{"id": "wren/0.png"}\n')
+    assert lines.count() == 3
+    with unittest.mock.patch.object(Path, "open", side_effect=AssertionError("read again")):
+        assert lines.count() == 3
+    path.unlink()
+    assert lines.count() == 3
+    path.write_text('{"id": "jay/0.png"}\n')
+    assert lines.count() == 1

@@ -4,7 +4,6 @@ import multiprocessing
 import os
 import pickle
 import signal
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -177,21 +176,33 @@ def test_batches_are_bit_for_bit_the_same_whoever_reads_and_whatever_is_kept(jay
         assert all(map(torch.equal, found, expected))
 
 
-def test_all_workers_together_decode_an_image_once(jays: DataSet) -> None:
-    reader = cached(_Counting(jays.reader, 0.0), 2**24, 2)
+def test_all_workers_together_decode_an_image_once(jays: DataSet, tmp_path: Path) -> None:
+    noted = tmp_path / "decoded"
+    reader = cached(_Noting(jays.reader, noted), 2**24, 2)
     assert isinstance(reader, SharedReader)
-    list(plain_loader(replace(jays, reader=reader), jays.train * 4, jays.preprocessing, Loading(4, 2, 0)))
-    # Two workers may meet at an image that neither has read; what is kept is kept once.
+    # The second time an image is wanted, both workers are past the batch in which it came first: a loader hands out a
+    # few batches in advance, and there are more in one pass.
+    loader = plain_loader(replace(jays, reader=reader), jays.train * 4, jays.preprocessing, Loading(1, 2, 0))
+    assert len(jays.train) > 2 * 2 * 2
+    for _ in range(2):
+        assert sum(len(batch.ids) for batch in loader) == 4 * len(jays.train)
+    lines = noted.read_text().splitlines()
+    assert sorted(line.split()[0] for line in lines) == sorted(entry.id for entry in jays.train)
+    assert len({line.split()[1] for line in lines}) == 2  # both of them decoded some, and neither is this process
+    assert str(os.getpid()) not in {line.split()[1] for line in lines}
     expected = sum(len(content_of(jays.reader(entry))) for entry in jays.train)
     assert reader.cache.used == expected
 
 
-class _Counting:
-    def __init__(self, reader: Callable[[Entry], object], wait: float) -> None:
-        self.reader, self.wait = reader, wait
+class _Noting:
+    """Writes down each image that is decoded, and by which process."""
+
+    def __init__(self, reader: Callable[[Entry], object], file: Path) -> None:
+        self.reader, self.file = reader, file
 
     def __call__(self, entry: Entry) -> object:
-        time.sleep(self.wait)
+        with self.file.open("a") as file:
+            file.write(f"{entry.id} {os.getpid()}\n")
         return self.reader(entry)
 
 

@@ -7,6 +7,7 @@ from pixpnet.messages import first_line
 if TYPE_CHECKING:
     import torch
 
+WORKERS_HELP = "processes that load images; auto is none on a CPU, and else the cores less one, 1 to 8"
 DEVICE_HELP = "cpu, cuda, mps, ... or auto for the best available"
 TRUST_HELP = "the backbone is code of your own, which may be imported and called"
 MOVED_HELP = "where the run's images are now, such as folder:PATH, if they were moved since it began"

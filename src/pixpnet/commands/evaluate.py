@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pixpnet.commands.device import DEVICE_HELP, TRUST_HELP, choose_device
+from pixpnet.commands.device import DEVICE_HELP, TRUST_HELP, WORKERS_HELP, choose_device
+from pixpnet.config import NumWorkers, refuse_other_workers
 from pixpnet.views.console import plain_console
 from pixpnet.views.progress import progress_bars
 from pixpnet.wording import percent
@@ -46,7 +47,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--teacher-threshold", type=float, default=100.0, help="largest distance of a cell that counts as matched"
     )
     parser.add_argument("--batch-size", type=int, default=64, help="images at a time")
-    parser.add_argument("--num-workers", type=int, default=0, help="processes that load images")
+    parser.add_argument("--num-workers", type=NumWorkers, default="auto", help=WORKERS_HELP)
     parser.add_argument("--device", type=str, default="auto", help=DEVICE_HELP)
     parser.add_argument("--trust-code", action="store_true", help=TRUST_HELP)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -56,6 +57,7 @@ def run(args: Namespace) -> int:
     """Evaluates a run's model on images and prints the result."""
     from pixpnet.data import Loading, plain_loader
     from pixpnet.data.registry import same_place
+    from pixpnet.data.workers import num_workers_for
     from pixpnet.records import to_plain
     from pixpnet.training import Run, evaluate, open_data_of, refuse_other_classes
     from pixpnet.training.location import located
@@ -81,7 +83,9 @@ def run(args: Namespace) -> int:
         entries = data.test.open(run_folder.recorder(), f"pixpnet evaluate on {args.data or config.data}")
     if args.split == "all":
         entries = (*data.train, *data.val, *entries)
-    batches = plain_loader(data, entries, model.preprocessing, Loading(args.batch_size, args.num_workers))
+    refuse_other_workers(args.num_workers)
+    loading = Loading(args.batch_size, num_workers_for(args.num_workers, device.type))
+    batches = plain_loader(data, entries, model.preprocessing, loading)
     with progress_bars(console) as progress:
         evaluation = evaluate(model.to(device), model.num_classes, batches, device, progress, decision=model.head)
     scores = None

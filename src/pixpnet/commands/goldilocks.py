@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pixpnet.commands.calling import command
-from pixpnet.commands.device import DEVICE_HELP, choose_device
+from pixpnet.commands.device import DEVICE_HELP, WORKERS_HELP, choose_device
 from pixpnet.commands.goldilocks_text import fields_text, line_of, result_text
+from pixpnet.config import NumWorkers
 from pixpnet.views.console import plain_console
 from pixpnet.views.progress import progress_bars
 from pixpnet.wording import percent
@@ -153,7 +154,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--retry-failed", action="store_true", help="try again what failed with an error")
     parser.add_argument("--fields-only", action="store_true", help="only the table of fields; trains nothing")
     parser.add_argument("--device", type=str, default="auto", help=DEVICE_HELP)
-    parser.add_argument("--num-workers", type=int, default=0, help="processes that load images")
+    parser.add_argument("--num-workers", type=NumWorkers, default="auto", help=WORKERS_HELP)
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
 

@@ -77,10 +77,13 @@ class ScanStore:
             yield  # saving says that nothing is kept
             return
         with file:
-            while not _locked(file):
-                if waiting is not None:
-                    waiting(len(self._journalled()))
-                time.sleep(_LOOK_AGAIN)
+            if waiting is None:
+                _wait_for(file)
+            else:
+                lines = _Lines(self._journal)
+                while not _locked(file):
+                    waiting(lines.count())
+                    time.sleep(_LOOK_AGAIN)
             yield
 
     def load(self) -> dict[str, tuple[Stamp, FileFacts]]:
@@ -152,6 +155,31 @@ class ScanStore:
         return known
 
 
+class _Lines:
+    """How many images a journal names that another process is writing; what was read once is not read again."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read = self._images = 0
+
+    def count(self) -> int:
+        """Reads what was added since the last call."""
+        try:
+            size = self._path.stat().st_size
+            if size < self._read:  # another journal
+                self._read = self._images = 0
+            if size > self._read:
+                with self._path.open("rb") as file:
+                    file.seek(self._read)
+                    added = file.read(size - self._read)
+                whole = added[: added.rfind(b"\n") + 1]
+                self._read += len(whole)
+                self._images += sum(line.startswith(b'{"id"') for line in whole.splitlines())
+        except OSError:
+            pass  # the other process is done, or has not begun
+        return self._images
+
+
 def three(values: Any) -> tuple[int, int, int]:
     """Numbers of the three channels."""
     first, second, third = values
@@ -160,6 +188,13 @@ def three(values: Any) -> tuple[int, int, int]:
 
 def _facts_from(values: dict[str, Any]) -> FileFacts:
     return FileFacts(**{**values, "sums": three(values["sums"]), "squares": three(values["squares"])})
+
+
+def _wait_for(file: IO[str]) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+    except OSError:
+        return  # a file system without locks: each process works for itself
 
 
 def _locked(file: IO[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from pixpnet.config import NumWorkers, refuse_other_workers
 from pixpnet.records import refuse_above
 
 # See the records of `settings.py` and `config.py`; a worker that is silent for a day is dead.
@@ -10,7 +11,6 @@ _LARGEST = {
     "epochs": 100_000,
     "batch": 65536,
     "views": 10_000,
-    "num_workers": 512,
     "seed": 2**64 - 1,
     "birds": 1_000_000,
     "heartbeat": 86_400,
@@ -44,7 +44,7 @@ class SearchOptions:
         birds: how many birds to draw to learn from, where the data are birds.
         storage: address of the study; by default a SQLite file in the folder of the search.
         device: where networks are: cpu, cuda, ...
-        num_workers: processes that load images.
+        num_workers: processes that load images; auto is none on a CPU, and else the cores less one, 1 to 8.
         heartbeat: seconds between a worker's signs of life; after four without, it is taken for dead.
         retry_failed: try candidates once more that failed with an error.
     """
@@ -67,7 +67,7 @@ class SearchOptions:
     birds: int = 4800
     storage: str | None = None
     device: str = "cpu"
-    num_workers: int = 0
+    num_workers: NumWorkers = "auto"
     heartbeat: int = HEARTBEAT
     retry_failed: bool = False
 
@@ -76,8 +76,9 @@ class SearchOptions:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} is at least 1, got {value}")
-        if self.seed < 0 or self.num_workers < 0:
-            raise ValueError(f"seed and num_workers are not negative, got {self.seed} and {self.num_workers}")
+        refuse_other_workers(self.num_workers)
+        if self.seed < 0:
+            raise ValueError(f"seed is not negative, got {self.seed}")
         for window in self.windows:
             if not 1 <= window <= _LARGEST["size"]:
                 raise ValueError(f"a window has 1 to {_LARGEST['size']} pixels, got {window}")

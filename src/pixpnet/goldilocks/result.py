@@ -8,7 +8,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from pixpnet.config import RunConfig, config_text
+from pixpnet.config import NumWorkers, RunConfig, config_text
 from pixpnet.goldilocks.candidates import Candidate, LeftOut, Survey
 from pixpnet.goldilocks.errors import SearchError
 from pixpnet.goldilocks.front import RankAgreement, Trade, nearest_on_front, pareto_front
@@ -157,7 +157,7 @@ def recommendation(evaluated: Sequence[EvaluatedCut], want: float) -> tuple[Eval
     return best, text + "."
 
 
-def write_result(result: SearchResult, folder: Path, num_workers: int = 0) -> None:
+def write_result(result: SearchResult, folder: Path, num_workers: NumWorkers = "auto") -> None:
     """Writes `front.json`, `front.csv` and, where a cut is recommended, `train.yaml`."""
     folder.mkdir(parents=True, exist_ok=True)
     _write(folder / FRONT_JSON, json.dumps(to_plain(result), indent=1) + "\n")
@@ -167,7 +167,7 @@ def write_result(result: SearchResult, folder: Path, num_workers: int = 0) -> No
         _write(folder / TRAIN_CONFIG, config_text(recommended_run(result.settings, best, num_workers)))
 
 
-def recommended_run(settings: SearchSettings, best: EvaluatedCut, num_workers: int = 0) -> RunConfig:
+def recommended_run(settings: SearchSettings, best: EvaluatedCut, num_workers: NumWorkers = "auto") -> RunConfig:
     """The run that trains a cut, as `train.yaml` says it."""
     return training_config(settings, best.backbone, best.at, best.weights, num_workers, best.edits, best.windows)
 

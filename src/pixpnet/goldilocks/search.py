@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 import torch
 
 from pixpnet.data import DataSet
+from pixpnet.data.workers import num_workers_for
 from pixpnet.goldilocks.bench import Bench, Outcome
 from pixpnet.goldilocks.candidates import Candidate, Survey, inside, names_of, survey, with_designs
 from pixpnet.goldilocks.errors import SearchError
@@ -199,7 +200,7 @@ class _Worker:
             data=self._prepared.data,
             weights=self._prepared.weights,
             device=torch.device(self._options.device),
-            num_workers=self._options.num_workers,
+            num_workers=num_workers_for(self._options.num_workers, torch.device(self._options.device).type),
             folder=self._out,
             share_done=share_done,
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pixpnet.config import RunConfig
+from pixpnet.config import NumWorkers, RunConfig
 from pixpnet.data import DataSet
 from pixpnet.earlier_names import in_earlier_names
 from pixpnet.family import DEFAULT, member_named
@@ -104,7 +104,7 @@ def training_config(
     backbone: str,
     at: str,
     weights: str | None,
-    num_workers: int = 0,
+    num_workers: NumWorkers = "auto",
     edits: tuple[str, ...] = (),
     windows: Windows | None = None,
 ) -> RunConfig:

@@ -11,6 +11,7 @@ from pixpnet import zoo
 from pixpnet.config import RunConfig
 from pixpnet.data import DataSet, Loading, Preprocessing
 from pixpnet.data.reader import WithoutMasks, cached
+from pixpnet.data.workers import num_workers_for
 from pixpnet.family import member_named
 from pixpnet.fields.tested import is_tested
 from pixpnet.fields.verify import refuse_unless_verified, verify_fields
@@ -75,8 +76,9 @@ def prepare(config: RunConfig, data: DataSet, run: Run, watcher: Watcher) -> Fit
         model(torch.zeros(1, 3, preprocessing.size, preprocessing.size))  # says now if prototypes do not fit
     model.check_grids()
     # One cache for training, validation and replacement, and none of the masks, which nobody reads here.
-    reader = cached(WithoutMasks(data.reader), _CACHE_BYTES, config.num_workers)
-    loading = Loading(optim.batch_size, config.num_workers, cache_bytes=0)
+    num_workers = workers_of(config)
+    reader = cached(WithoutMasks(data.reader), _CACHE_BYTES, num_workers)
+    loading = Loading(optim.batch_size, num_workers, cache_bytes=0)
     features = None
     if optim.frozen:
         precision = _LEARNING_PRECISIONS[config.trainer.precision]
@@ -88,6 +90,22 @@ def prepare(config: RunConfig, data: DataSet, run: Run, watcher: Watcher) -> Fit
         freeze(others.teacher.backbone, config, preprocessing.size)
         refuse_other_stem(others.teacher.backbone, backbone)
     return Fitting(model, member, config.settings, material, run, config.seed, watcher, others.teacher)
+
+
+def workers_of(config: RunConfig) -> int:
+    """How many processes load images in a run on this machine."""
+    options = config.trainer
+    device = options.device
+    if device == "auto":
+        device = "gpu" if has_accelerator() else "cpu"
+    count = options.num_devices
+    devices = int(count) if count.isdecimal() else torch.cuda.device_count()
+    return num_workers_for(config.num_workers, device, max(1, devices), reads_images=not config.optimization.frozen)
+
+
+def has_accelerator() -> bool:
+    """Whether there is anything faster than the processor."""
+    return torch.cuda.is_available() or torch.backends.mps.is_available()
 
 
 def _backbone(config: RunConfig, size: int, run: Run) -> Backbone:

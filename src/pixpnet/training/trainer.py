@@ -23,6 +23,7 @@ from pixpnet.config import TrainerOptions
 from pixpnet.messages import first_line
 from pixpnet.training.checkpoint import LastEpoch
 from pixpnet.training.fitting import Fitting
+from pixpnet.training.preparing import has_accelerator
 from pixpnet.training.processes import refuse_other_count
 from pixpnet.training.run import RunError
 
@@ -66,7 +67,7 @@ def make_trainer(
     strategy = "ddp_find_unused_parameters_true" if wanted == "ddp" else wanted
     devices = int(options.num_devices) if options.num_devices.lstrip("-").isdigit() else options.num_devices
     cores = max(_FEW_CORES, os.cpu_count() or 1)
-    if isinstance(devices, int) and devices > cores and (options.device == "cpu" or not _has_accelerator()):
+    if isinstance(devices, int) and devices > cores and (options.device == "cpu" or not has_accelerator()):
         raise RunError(
             f"--num-devices {devices}: so many processes on a machine with {cores} cores: choose at most {cores}"
         )
@@ -126,10 +127,6 @@ def _all_of(given: object, kind: Any, name: str, called: str) -> Any:
         if not isinstance(item, kind):
             raise TypeError(f"{name}: number {number} of {len(items)} is no {called}, but {type(item).__name__}")
     return items
-
-
-def _has_accelerator() -> bool:
-    return torch.cuda.is_available() or torch.backends.mps.is_available()
 
 
 def leads() -> bool:

@@ -196,9 +196,18 @@ def test_squared_distances_begin_at_about_1_on_photographs_and_at_dozens_as_publ
 
 
 @pytest.mark.parametrize("name", [*NAMES, "protopnet", "proto2proto", "protopshare"])
-def test_losses_of_all_presets_are_those_of_the_paper(name: str) -> None:
+def test_on_photographs_losses_weigh_an_eighth_and_single_cells_of_kept_features_lose_channels(name: str) -> None:
     presets: Any = member_named(name).presets
-    assert {settings.losses for settings in presets.values()} == {presets["paper"].losses}
+    published = presets["paper"].losses
+    for preset, settings in presets.items():
+        share = 8 if preset in ("laptop", "frozen", "tail") else 1
+        assert settings.losses == replace(
+            published,
+            cluster_weight=published.cluster_weight / share,
+            separation_weight=published.separation_weight / share,
+        )
+        single = name in ("protopnet", "npprotopnet", "proto2proto", "protopshare")
+        assert settings.architecture.channel_dropout == (0.5 if single and preset in ("frozen", "tail") else 0)
 
 
 # Windows ------------------------------------------------------------------------------------------------------------

@@ -22,6 +22,9 @@ Settings = TypeVar("Settings", bound=MemberSettings)
 # Of ProtoPNet and TesNet: any patch of the class, whoever else takes it, and then the head learns.
 PUBLISHED_REPLACEMENT = Replacement(start=10, every=10, unique="none", assignment="nearest_first", head_epochs=20)
 
+# On small budgets: after how many epochs prototypes first become patches.
+FIRST_REPLACEMENT: Mapping[str, int] = {"laptop": 8, "scratch": 8, "frozen": 12, "tail": 8}
+
 
 def classwise_parts(
     channels: tuple[int, ...],
@@ -88,7 +91,8 @@ def presets_with_head(published: Settings, small: object) -> Mapping[str, Settin
     """
     defaults: Any = published
 
-    def preset(optim: Optimization, first: int, frame: Frame | None = None) -> Settings:
+    def preset(name: str, optim: Optimization, frame: Frame | None = None) -> Settings:
+        first = FIRST_REPLACEMENT[name]
         replacement = replace(PUBLISHED_REPLACEMENT, start=first, every=optim.epochs - first, head_epochs=4)
         changed: Settings = replace(
             defaults, architecture=small, optimization=optim, replacement=replacement, frame=frame
@@ -97,10 +101,10 @@ def presets_with_head(published: Settings, small: object) -> Mapping[str, Settin
 
     return {
         "paper": replace(defaults, frame="crop"),
-        "laptop": preset(budgets.LAPTOP, 8),
-        "scratch": preset(budgets.SCRATCH, 8),
-        "frozen": preset(budgets.FROZEN, 12, "stretch"),
-        "tail": preset(budgets.TAIL, 8, "stretch"),
+        "laptop": preset("laptop", budgets.LAPTOP),
+        "scratch": preset("scratch", budgets.SCRATCH),
+        "frozen": preset("frozen", budgets.FROZEN, "stretch"),
+        "tail": preset("tail", budgets.TAIL, "stretch"),
     }
 
 

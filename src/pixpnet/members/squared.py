@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pixpnet.members import budgets
 from pixpnet.members.classwise import (
+    FIRST_REPLACEMENT,
     PUBLISHED_REPLACEMENT,
     Settings,
     classwise_parts,
@@ -355,7 +356,7 @@ def fixed_head_stages(config: FixedHeadConfig) -> "tuple[Stage, ...]":
 def presets_without_head(published: Settings, small: object) -> Mapping[str, Settings]:
     """The published settings and the small budgets of a member whose head does not learn.
 
-    On small budgets prototypes are replaced after every epoch of the second half, as in PixPNet.
+    On small budgets prototypes are first replaced as late as where a head learns, and from then on after every epoch.
 
     Args:
         published: the member's defaults.
@@ -363,11 +364,13 @@ def presets_without_head(published: Settings, small: object) -> Mapping[str, Set
     """
     plain: Mapping[str, Any] = presets_without_replacement(published, small)
 
-    def preset(settings: Any) -> Any:
-        start = settings.optimization.epochs // 2
-        return replace(settings, replacement=replace(WITHOUT_HEAD, start=start, every=1))
+    def preset(settings: Any, first: int) -> Any:
+        return replace(settings, replacement=replace(WITHOUT_HEAD, start=first, every=1))
 
-    return {name: settings if name == "paper" else preset(settings) for name, settings in plain.items()}
+    return {
+        name: settings if name == "paper" else preset(settings, FIRST_REPLACEMENT[name])
+        for name, settings in plain.items()
+    }
 
 
 def presets_without_replacement(published: Settings, small: object) -> Mapping[str, Settings]:

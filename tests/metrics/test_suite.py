@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 import torch
 
+from pixpnet import zoo
+from pixpnet.data import Preprocessing
 from pixpnet.data.loader import PlainSamples
 from pixpnet.mapping import MAPPINGS
 from pixpnet.mapping.relevance.errors import UnsupportedRelevance
+from pixpnet.members.pixpnet import Architecture
 from pixpnet.metrics.bootstrap import Estimate
 from pixpnet.metrics.health import prototype_health
 from pixpnet.metrics.ordering import STATED_ERROR, Curve, relevance_ordering
@@ -32,8 +35,9 @@ from pixpnet.metrics.suite import (
 from pixpnet.metrics.suite import measuring as suite
 from pixpnet.metrics.suite.band import GRID, median_band, on_grid
 from pixpnet.metrics.suite.result_store import ResultStore
-from pixpnet.model import PixPNet
+from pixpnet.model import Backbone, PixPNet
 from pixpnet.training import Run, open_data_of, open_run_data
+from pixpnet.windows import Windows
 from tests.training.conftest import Trained
 from tests.views.test_curve_figure import HEALTH, PLACES
 
@@ -303,6 +307,19 @@ def test_parts_are_scored_on_the_drawn_images_once(run: Path, monkeypatch: pytes
     table = measure(run, replace(options, part_samples=None)).table
     assert asked[1:] == [("field", 9, 10)]
     assert table.part_draw == ClassDraw(classes=3, images=9, fewest=3, median=3.0, few=3)
+
+
+def test_fewer_samples_are_drawn_by_default_where_passes_are_long(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def network(windows: Windows | None) -> PixPNet:
+        backbone = Backbone(zoo.build("small-21"), "", (64, 64), (), windows)
+        return PixPNet(backbone, Architecture(dim=4), ("jay", "wren"), Preprocessing().scaled_to(64))
+
+    assert [suite.default_samples(network(windows)) for windows in (None, Windows(24, 12))] == [50, 10]
+    monkeypatch.setattr(suite, "default_samples", lambda model: 2)
+    monkeypatch.setattr(suite, "prototype_health", lambda *_, **__: HEALTH)
+    monkeypatch.setattr(suite, "measure_places", lambda *_: PLACES)
+    table = measure(run, replace(FEW, samples=None, mappings=("random",), prototypes=1)).table
+    assert (table.samples, table.settings.samples) == (2, 2)
 
 
 @pytest.mark.parametrize(

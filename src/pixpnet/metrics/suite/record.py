@@ -21,6 +21,8 @@ from pixpnet.records import from_plain, to_plain
 
 TABLE_FILE = "table.json"
 Split = Literal["test", "val"]
+SAMPLES, ON_WINDOWS = 50, 10
+"""Drawn by default for the relevance ordering test: as many as in the paper, and of a network on windows."""
 FEW_IMAGES = 10
 """With fewer images of a class, finding a part in most of them is often luck."""
 
@@ -31,7 +33,8 @@ class MeasureSettings:
 
     Attributes:
         mappings: names in `pixpnet.mapping.MAPPINGS`.
-        samples: how many are images sampled for the relevance ordering test.
+        samples: how many images are sampled for the relevance ordering test; by default the paper's 50, and `ON_WINDOWS`
+            where a network runs on windows, whose passes take many times as long.
         prototypes: how many of the prototypes of a sample's class are drawn for it; None for all, as in the paper.
         method: of the curves.
         split: whose images. The paper measures on test images, which no choice was made by, so that is the default;
@@ -42,7 +45,7 @@ class MeasureSettings:
     """
 
     mappings: tuple[str, ...] = ("field", "upsampling", "prp", "random")
-    samples: int = 50
+    samples: int | None = None
     prototypes: int | None = 3
     method: Literal["stepped", "exact"] = "stepped"
     split: Split = "test"

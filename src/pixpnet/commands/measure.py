@@ -49,8 +49,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=int,
         default=None,
         metavar="N",
-        help="images sampled for the relevance ordering test; by default 50, and 10 on windows (about half an hour on two "
-        "cores)",
+        help="images sampled for the relevance ordering test; by default 50, and 10 on windows (up to half an hour on "
+        "two cores)",
     )
     parser.add_argument(
         "--prototypes",

@@ -33,8 +33,8 @@ class MeasureSettings:
 
     Attributes:
         mappings: names in `pixpnet.mapping.MAPPINGS`.
-        samples: how many images are sampled for the relevance ordering test; by default the paper's 50, and `ON_WINDOWS`
-            where a network runs on windows, whose passes take many times as long.
+        samples: how many images are sampled for the relevance ordering test; by default the paper's 50, and
+            `ON_WINDOWS` where a network runs on windows, whose passes take many times as long.
         prototypes: how many of the prototypes of a sample's class are drawn for it; None for all, as in the paper.
         method: of the curves.
         split: whose images. The paper measures on test images, which no choice was made by, so that is the default;

@@ -127,6 +127,16 @@ def test_terms_that_do_not_fit_are_summed_up() -> None:
     assert f"and 11 more, sum {left:.2f}" in said(figure)
 
 
+def test_numbers_of_prototypes_are_never_cut_off_among_thousands() -> None:
+    terms = [replace(term(number), prototype=1990 + number, contribution=-13.82) for number in range(10)]
+    classes = [explained(label, name, terms) for label, name in enumerate(("jay", "wren"))]
+    figure = explanation_figure(explanation(classes))
+    assert_readable(figure)
+    small = [line for line in said(figure).splitlines() if "#" in line]
+    assert {line.split("#")[1] for line in small} == {"1993", "1994", "1995", "1996"}
+    assert all(line.split("#")[0].strip(" ·") in ("−13.82", "−13.8", "−14") for line in small)
+
+
 def test_weights_are_shown_where_the_head_has_them() -> None:
     classes = [explained(0, "jay", [term(0, weight=-0.5)])]
     assert "= −0.50 × 3.20" in said(explanation_figure(explanation(classes, "linear")))

@@ -31,7 +31,7 @@ def explanation_figure(explanation: Explanation, heatmaps: Heatmaps | None = Non
 
     Args:
         explanation: what to draw; the regions of the first two explained classes are shown.
-        heatmaps: of the predicted class's terms, in their order, laid over the image in the placement of the crops.
+        heatmaps: of the predicted class's terms, in their order, laid over the image in the place of the crops.
         shown: what the heat maps show, which depends on how they were made; said on the figure.
     """
     if heatmaps is not None and len(heatmaps.maps) != len(explanation.predicted.terms):
@@ -79,7 +79,7 @@ def _image(
 ) -> float:
     """The image with the regions of a class's terms, and their numbers."""
     if caption:
-        slide.words(_MARGIN, y - 0.02, f"{caption} {explained.class_name}", 2.9, 10, bold=True)
+        slide.words(_MARGIN, y - 0.02, f"{caption} {explained.class_name}", 3.15, 9.5, bold=True)
         y += 0.22
     placement = slide.picture(image_pixels(explanation), _MARGIN, y, side)
     if not explanation.sees_everything:

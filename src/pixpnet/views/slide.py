@@ -74,6 +74,12 @@ class Slide:
             parse_math=False,
         )
 
+    def first_that_fits(self, candidates: Sequence[str], width: float, size: float) -> str:
+        """The first of several ways to say something that needs no shortening; the last where none does."""
+        font = FontProperties(size=size)
+        fitting = (words for words in candidates if self.width_of(_printable(words), font) <= width)
+        return next(fitting, candidates[-1])
+
     def paragraph(
         self, x: float, y: float, words: str, width: float, size: float = 10, color: str = INK, lines: int = 9
     ) -> float:
@@ -150,7 +156,7 @@ class Slide:
         self._axes.add_patch(Rectangle((x, y), width, thickness, facecolor=color, linewidth=0))
 
     def tag(self, x: float, y: float, words: str, region: int, size: float = SMALLEST) -> None:
-        """A number in the colour of its region, with its top left corner at a placement."""
+        """A number in the colour of its region, with its top left corner at a point."""
         width, height = self.tag_size(words, size)
         color, ink = REGIONS[region % len(REGIONS)], ON_REGIONS[region % len(REGIONS)]
         box = Rectangle((x, y), width, height, facecolor=color, edgecolor="white", linewidth=0.8, zorder=4)

@@ -164,7 +164,13 @@ def _small(slide: Slide, explanation: Explanation, term: Term, index: int, x: fl
     source = prototype_pixels(term, explanation.size)
     boxes = () if term.origin is None else term.origin.boxes
     slide.words(x, y, f"{index + 1}", 0.3, SMALLEST, INK, bold=True)
-    slide.words(x + 0.2, y, f"{number(term.contribution)} · #{term.prototype}", _SMALL_WIDTH - 0.24, SMALLEST, MUTED)
+    left = x + (0.2 if index < 9 else 0.27)
+    width = x + _SMALL_WIDTH - 0.04 - left
+    adds, name = number(term.contribution), f"#{term.prototype}"
+    # The prototype's number is what a reader looks it up by, so digits of the contribution go first.
+    shorter = [f"{term.contribution:.{digits}f} {name}".replace("-", "−") for digits in (1, 0)]
+    words = slide.first_that_fits([f"{adds} · {name}", f"{adds} {name}", *shorter, name], width, SMALLEST)
+    slide.words(left, y, words, width, SMALLEST, MUTED)
     slide.picture(or_gray(cut_out(image_pixels(explanation), term.region)), x, y + 0.2, _SMALL_SIDE)
     slide.picture(or_gray(cut_out(source, boxes)), x + _SMALL_SIDE + 0.03, y + 0.2, _SMALL_SIDE)
 

@@ -14,7 +14,7 @@ from pixpnet.data.drawn import birds_catalog
 from pixpnet.members.pixpnet import Architecture
 from pixpnet.metrics import accuracy_lost_at_replacement, explanation_size, prototype_health
 from pixpnet.metrics.health.background import background
-from pixpnet.metrics.health.duplicates import duplicates, near_vectors
+from pixpnet.metrics.health.duplicates import duplicates, near_rows
 from pixpnet.metrics.health.patches import object_share, patches
 from pixpnet.metrics.health.replacement_cost import difference
 from pixpnet.model import Backbone, PixPNet
@@ -187,7 +187,7 @@ def test_nearly_the_same_vector_is_within_the_tolerance_of_its_length() -> None:
             torch.tensor([[3.0, 4.0, 0.0], [3.0, 4.0, 0.04], [0.0, 0.0, 1.0], [3.0, 4.0, 0.06]])[:, :, None, None]
         )
     # The longest is 5, so 1 % is 0.05: 0.04 and 0.02 apart are near, 0.06 is not.
-    near = near_vectors(model, tolerance=0.01)
+    near = torch.cat([rows for _, rows in near_rows(model, tolerance=0.01)])
     assert near.fill_diagonal_(False).nonzero().tolist() == [[0, 1], [1, 0], [1, 3], [3, 1]]
     result = duplicates(model, tolerance=0.01)
     assert result.within.near_vector is not None
@@ -200,7 +200,8 @@ def test_length_matters_only_to_a_distance_that_sees_it(distance: str, same: boo
     model = finder(distance=distance)
     with torch.no_grad():
         model.prototypes[1] = 2 * model.prototypes[0]
-    assert bool(near_vectors(model)[0, 1]) is same
+    near = torch.cat([rows for _, rows in near_rows(model)])
+    assert bool(near[0, 1]) is same
 
 
 # The rest -----------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from pixpnet.metrics import (
 from pixpnet.metrics.answering import answers
 from pixpnet.metrics.auditing import Audit, audit
 from pixpnet.metrics.consistency import Consistency
-from pixpnet.metrics.health.duplicates import near_vectors
+from pixpnet.metrics.health.duplicates import near_rows
 from pixpnet.metrics.ordering import Spacing
 from pixpnet.metrics.ordering.full import full_distance_maps
 from pixpnet.metrics.ordering.incremental import incremental_distance_maps
@@ -185,7 +185,7 @@ def test_vectors_of_different_grids_are_no_duplicates(model: PixPNet) -> None:
     with torch.no_grad():
         for grid in model.grids:
             grid.comparison.prototypes[:] = 0.5
-    near = near_vectors(model)
+    near = torch.cat([rows for _, rows in near_rows(model)])
     assert near[:4, :4].all() and near[4:, 4:].all()
     assert not near[:4, 4:].any() and not near[4:, :4].any()
 

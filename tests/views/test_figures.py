@@ -18,10 +18,7 @@ from pixpnet.box import Box
 from pixpnet.explanation.deciding_text import deciding_text
 from pixpnet.explanation.record import Deciding
 from pixpnet.mapping.scene import Heatmaps
-from pixpnet.model import PixPNet
-from pixpnet.views.comparison_figure import comparison_figure
 from pixpnet.views.explanation_figure import explanation_figure
-from pixpnet.views.gallery_figure import gallery_figure
 from pixpnet.views.tags import tag_places
 from tests.views.material import HOSTILE, SIZE, comb, explained, explanation, proof, term
 
@@ -187,46 +184,6 @@ def test_letters_that_no_font_has_are_replaced_and_percentages_are_left_alone() 
 def test_heat_maps_must_match_the_terms() -> None:
     with pytest.raises(ValueError, match="3 heat maps for 2 terms"):
         explanation_figure(explanation([explained(0, "jay", [term(0), term(1)])]), maps(3))
-
-
-@pytest.mark.parametrize("count", [1, 2, 4, 9])
-@pytest.mark.parametrize("name", ["jay", LONG])
-def test_the_comparison_says_what_the_proofs_found(count: int, name: str) -> None:
-    record = explanation([explained(0, name, [term(k, name=name, proven=proof()) for k in range(count)])])
-    figure = comparison_figure(record, maps(count), maps(count))
-    assert_readable(figure)
-    words = said(figure)
-    assert words.count("✓ outside: moved by 0\n") + words.endswith("✓ outside: moved by 0") == min(count, 4)
-    assert words.count("✗ outside: moved by 0.37") == min(count, 4)
-
-
-def test_a_comparison_without_proofs_claims_nothing_about_them() -> None:
-    words = said(comparison_figure(explanation([explained(0, "jay", [term(0)])]), maps(1), maps(1)))
-    assert "moved" not in words
-
-
-def test_a_comparison_needs_a_map_for_each_term() -> None:
-    with pytest.raises(ValueError, match="2 upsampling maps for 1 terms"):
-        comparison_figure(explanation([explained(0, "jay", [term(0)])]), maps(1), maps(2))
-
-
-def test_the_gallery_shows_every_prototype_of_a_class_with_its_region(run_folder: Path) -> None:
-    model = PixPNet.load(run_folder)
-    assert model.origins is not None
-    for label in range(3):
-        figure = gallery_figure(model, label)
-        assert_readable(figure)
-        mine = [origin for origin in model.origins if origin.label == label]
-        for origin in mine:
-            assert f"prototype {origin.prototype}\n" in said(figure)
-        assert len(figure.axes[0].images) == len(mine) == 2
-        edges = [patch for patch in figure.findobj(PathPatch) if patch.get_edgecolor()[:3] != (1, 1, 1)]
-        assert len(edges) == len(mine)
-
-
-def test_a_gallery_of_no_class_is_refused(run_folder: Path) -> None:
-    with pytest.raises(LookupError, match="0 to 2"):
-        gallery_figure(PixPNet.load(run_folder), 3)
 
 
 @given(

@@ -12,9 +12,7 @@ from pixpnet.mapping import heatmaps
 from pixpnet.members.pixpnet import Architecture
 from pixpnet.model import PixPNet
 from pixpnet.training import train
-from pixpnet.views.comparison_figure import comparison_figure
 from pixpnet.views.explanation_figure import explanation_figure
-from pixpnet.views.gallery_figure import gallery_figure
 from pixpnet.views.page import explanation_page
 from pixpnet.views.prototype_sheet import prototype_sheet
 from tests.explanation.toys import as_sample, origins_of, photo, real_with_two_grids, seen
@@ -57,7 +55,6 @@ def test_a_figure_says_which_grid_each_term_is_from(model: PixPNet, record: Expl
     assert sum(counts) == 6 and min(counts) > 0
     assert "What a cell sees of the image on average (at most): stage2 " in words and "%), stage3 " in words
     assert "more than" not in words
-    assert_readable(comparison_figure(record, result, result))
 
 
 def test_a_page_says_which_grid_each_term_is_from(record: Explanation) -> None:
@@ -127,11 +124,6 @@ def test_the_report_of_a_run_with_two_grids(run_with_two_grids: Path, tmp_path: 
 
 def test_the_prototypes_of_a_run_with_two_grids_are_shown(run_with_two_grids: Path) -> None:
     model = PixPNet.load(run_with_two_grids)
-    for label in range(3):
-        figure = gallery_figure(model, label)
-        assert_readable(figure)
-        words = said(figure)
-        assert words.count(" · stage1\n") == words.count(" · stage2\n") == 2
     sheet = prototype_sheet(model.class_names, model.origins or (), run_with_two_grids / "prototypes")
     assert sum(len(axis.images) for axis in sheet.axes) == 12
 

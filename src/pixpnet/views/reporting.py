@@ -1,7 +1,7 @@
 """The report of a run, from its folder to one page that opens from disk: a library call, which prints nothing."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -24,8 +24,6 @@ from pixpnet.views.page import report_page
 from pixpnet.views.report import Example, Report, Tested, tested
 from pixpnet.whole_file import written_whole
 
-# Told what is being done, how much of it, of how much.
-Watching = Callable[[str, int, int], None]
 _BATCH = 64
 
 

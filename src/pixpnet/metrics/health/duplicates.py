@@ -44,7 +44,7 @@ def duplicates(model: PixPNet, tolerance: float = TOLERANCE, seed: int = 0) -> D
         ]
     # Whether each prototype has a twin within its classes, and across, of each kind: a few rows of pairs at a time.
     within, across = (torch.zeros(3, len(classes), dtype=torch.bool) for _ in range(2))
-    for rows, near in _near_rows(model, tolerance):
+    for rows, near in near_rows(model, tolerance):
         own = _shares_class(mask, rows)
         for kind, known in enumerate([*marks, near]):
             if known is not None:
@@ -66,15 +66,13 @@ def duplicates(model: PixPNet, tolerance: float = TOLERANCE, seed: int = 0) -> D
     return Duplicates(twins(within, with_class), twins(across, everyone), tolerance, undefined)
 
 
-def near_vectors(model: PixPNet, tolerance: float = TOLERANCE) -> Bool[Tensor, "protos protos"]:
-    """Which prototypes are nearly the same vector as which; each is as itself."""
-    return torch.cat([near for _, near in _near_rows(model, tolerance)])
-
-
-def _near_rows(
-    model: PixPNet, tolerance: float
+def near_rows(
+    model: PixPNet, tolerance: float = TOLERANCE
 ) -> Iterator[tuple[Int64[Tensor, " some"], Bool[Tensor, "some protos"]]]:
-    """The same in rows, a few prototypes at a time: all pairs of 10,000 would take gigabytes."""
+    """Which prototypes are nearly the same vector as which, each as itself.
+
+    A few rows at a time, with their numbers: all pairs of 10,000 would take gigabytes.
+    """
     for grid in model.grids:
         vectors = grid.comparison.comparable().cpu()
         lengths, short = vectors.norm(dim=1), _shortened(vectors)

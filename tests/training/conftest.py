@@ -43,3 +43,9 @@ def unfinished(trained: Trained, tmp_path: Path) -> Path:
     shutil.copytree(trained.path, out)
     (out / "metrics.json").unlink()
     return out
+
+
+@pytest.fixture
+def run(trained: Trained, tmp_path: Path) -> Path:
+    """A copy of the run to change, and to add openings to; it keeps the times of its files."""
+    return Path(shutil.copytree(trained.path, tmp_path / "run"))

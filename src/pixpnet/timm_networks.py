@@ -6,6 +6,7 @@ pretrained on 224 or 518 pixels runs on windows of 96 or 98.
 """
 
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -67,7 +68,14 @@ def weight_converter(network: nn.Module) -> Callable[[Weights], Weights] | None:
     convert: Callable[[Weights, nn.Module], Weights] | None = getattr(module, "checkpoint_filter_fn", None)
     if convert is None:
         return None
-    return lambda state: convert(dict(state), network)
+
+    def converted(state: Weights) -> Weights:
+        with warnings.catch_warnings():
+            # Of torch about timm's own code, where it resizes Swin's tables: nothing that anybody here can mend.
+            warnings.filterwarnings("ignore", category=UserWarning, module=r"timm\.layers")
+            return convert(dict(state), network)
+
+    return converted
 
 
 def _timm(name: str) -> Any:

@@ -155,7 +155,7 @@ def examples() -> Iterator[str]:
     """Every command in the help of commands and in the README, without what is said about it."""
     texts = [README, *(text for command in _all(COMMANDS) for text in (command.examples,))]
     for text in texts:
-        whole = re.sub(r"\\\n\s+", " ", text)
+        whole = re.sub(r"\s*\\\n\s+", " ", text)
         for line in re.findall(r"^ *(pixpnet [a-z-].*)$", whole, flags=re.MULTILINE):
             yield re.split(r"\s{2,}| +#", line)[0]
     for line in re.findall(r"`(pixpnet [a-z]+ [^`]+)`", README):

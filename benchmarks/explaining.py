@@ -36,7 +36,7 @@ from pixpnet.explanation.deciding import deciding
 from pixpnet.members.pixpnet import Architecture
 from pixpnet.model import Backbone, FieldWarning, Origin, PixPNet, picture_name
 
-LIMIT = 1.2
+LIMIT = 1.15
 DECIDING_LIMIT = 0.02
 CLASSES, MANY_CLASSES = 12, 200
 CUTS = (("resnet18", "layer3", 224), ("vgg16", "maxpool4", 224), ("vgg16", "maxpool5", 224), ("small-61", "", 96))

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixpnet.box import Box
-from pixpnet.config import RunConfig, TrainerOptions, config_from_plain, plain_config
+from pixpnet.config import NumWorkers, RunConfig, TrainerOptions, config_from_plain, plain_config
 from pixpnet.members.pixpnet import Architecture, Losses, PixPNetConfig
 from pixpnet.records import ADDED_LATER, BadRecord, added_later, from_plain, to_plain
 from pixpnet.settings import Optimization, Replacement
@@ -195,6 +195,7 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
         float: st.floats(1e-12, 0.999),
         str: st.text(),
         int | None: st.none() | st.integers(1, 1000),
+        NumWorkers: st.just("auto") | st.integers(0, 512),
         str | None: st.none() | st.text(),
         tuple[str, ...]: st.lists(st.text(), max_size=3).map(tuple),
     }

@@ -158,6 +158,18 @@ def not_negative(record: object, *names: str) -> None:
             raise ValueError(f"{name} is not negative, got {value}")
 
 
+def below_one(record: object, *names: str) -> None:
+    """Refuses shares that are not at least 0 and below 1.
+
+    Raises:
+        ValueError: with the name and what came.
+    """
+    for name in names:
+        value = getattr(record, name)
+        if not 0 <= value < 1:
+            raise ValueError(f"{name} is at least 0 and below 1, got {value}")
+
+
 def positive(record: object, *names: str) -> None:
     """Refuses numbers that are not above 0.
 

@@ -23,7 +23,7 @@ from pixpnet.family import Member
 from pixpnet.members import budgets
 from pixpnet.members.classwise import classwise_parts
 from pixpnet.records import ADDED_LATER, refuse_above
-from pixpnet.settings import Frame, Optimization, Replacement, not_negative, positive
+from pixpnet.settings import Frame, Optimization, Replacement, below_one, not_negative, positive
 
 if TYPE_CHECKING:
     from torch import nn
@@ -49,9 +49,9 @@ class Architecture:
         epsilon: keeps the similarity finite at distance 0
         head: how scores become logits. class_sum adds the scores of a class; linear learns a weight for each
             score and class; frozen keeps its first weights; own_class learns one weight for each prototype
-        own_weight: first weight of a prototype for its own class, where the head has weights
-        other_weight: first weight of a prototype for other classes, where the head has weights
-        add_on: first weights of the convolution before the sigmoid: xavier (App. K), or kaiming as in ProtoPNet
+        own_weight: initial weight of a prototype for its own class, where the head has weights
+        other_weight: initial weight of a prototype for other classes, where the head has weights
+        add_on: initial weights of the convolution before the sigmoid: xavier (App. K), or kaiming as in ProtoPNet
         cells: what the add-on gets: plain is what the backbone gives (the paper); normalized shifts and scales the
             channels of each cell to mean 0 and variance 1, by that cell alone (not in the paper)
         pooling: which cell speaks for a prototype. max is its nearest one (the paper); distinct gives each prototype
@@ -85,8 +85,7 @@ class Architecture:
     field_price: float = field(default=0.0, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
-        if not 0 <= self.channel_dropout < 1:
-            raise ValueError(f"channel_dropout is at least 0 and below 1, got {self.channel_dropout}")
+        below_one(self, "channel_dropout")
         positive(self, "dim", "prototypes_per_class", "prototype_rows", "prototype_cols", "epsilon", "separation")
         largest = {"dim": 16384, "prototypes_per_class": 10_000, "prototype_rows": 1024, "prototype_cols": 1024}
         refuse_above(self, largest, "architecture.")

@@ -31,7 +31,7 @@ from pixpnet.family import Member
 from pixpnet.members import budgets
 from pixpnet.members.classwise import pretraining_extras, share_out
 from pixpnet.records import ADDED_LATER, refuse_above
-from pixpnet.settings import Frame, Optimization, Replacement, not_negative, positive
+from pixpnet.settings import Frame, Optimization, Replacement, below_one, not_negative, positive
 
 if TYPE_CHECKING:
     from torch import nn
@@ -85,8 +85,7 @@ class ProtoPoolArchitecture:
     start: Literal["spread", "centered"] = field(default="spread", metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
-        if not 0 <= self.channel_dropout < 1:
-            raise ValueError(f"channel_dropout is at least 0 and below 1, got {self.channel_dropout}")
+        below_one(self, "channel_dropout")
         positive(self, "dim", "slots", "temperature", "epsilon")
         refuse_above(self, {"dim": 16384, "slots": 10_000, "prototypes": 1_000_000}, "architecture.")
         if self.prototypes is not None and self.prototypes <= self.slots:

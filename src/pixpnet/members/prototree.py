@@ -32,7 +32,7 @@ from pixpnet.family import Conversion, Member
 from pixpnet.members import budgets
 from pixpnet.members.classwise import pretraining_extras, share_out
 from pixpnet.records import refuse_above
-from pixpnet.settings import Frame, Optimization, Replacement, positive
+from pixpnet.settings import Frame, Optimization, Replacement, below_one, positive
 
 if TYPE_CHECKING:
     from torch import nn
@@ -75,8 +75,7 @@ class ProtoTreeArchitecture:
     channel_dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.channel_dropout < 1:
-            raise ValueError(f"channel_dropout is at least 0 and below 1, got {self.channel_dropout}")
+        below_one(self, "channel_dropout")
         positive(self, "dim")
         refuse_above(self, {"dim": 16384}, "architecture.")
         if self.depth is not None and not 1 <= self.depth <= _DEEPEST:

@@ -24,13 +24,13 @@ Where the published settings leave something open, or ours depart from them:
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pixpnet.family import Member
 from pixpnet.members import budgets
 from pixpnet.members.classwise import classwise_parts, groups_without_head_decay, pretraining_extras
-from pixpnet.records import refuse_above
-from pixpnet.settings import Frame, Optimization, not_negative, positive
+from pixpnet.members.squared import RegularArchitecture
+from pixpnet.settings import Frame, Optimization, not_negative
 
 if TYPE_CHECKING:
     from pixpnet.model import PixPNet
@@ -39,27 +39,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class SDFASAArchitecture:
+class SDFASAArchitecture(RegularArchitecture):
     """What stands behind the backbone.
 
     Attributes:
         dim: length of an embedding
-        prototypes_per_class: how many prototypes each class has
-        cells: what the add-on gets: plain is what the backbone gives (published); normalized shifts and scales the
-            channels of each cell to mean 0 and variance 1, by that cell alone
-        channel_dropout: share of the backbone's channels that are left out of each cell while learning
     """
 
     dim: int = 64
-    prototypes_per_class: int = 10
-    cells: Literal["plain", "normalized"] = "plain"
-    channel_dropout: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.channel_dropout < 1:
-            raise ValueError(f"channel_dropout is at least 0 and below 1, got {self.channel_dropout}")
-        positive(self, "dim", "prototypes_per_class")
-        refuse_above(self, {"dim": 16384, "prototypes_per_class": 10_000}, "architecture.")
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from pixpnet.members.classwise import (
 )
 from pixpnet.members.starting import centered_deviation
 from pixpnet.records import ADDED_LATER, refuse_above
-from pixpnet.settings import Frame, Optimization, Replacement, not_negative, positive
+from pixpnet.settings import Frame, Optimization, Replacement, below_one, not_negative, positive
 
 if TYPE_CHECKING:
     from torch import nn
@@ -53,8 +53,7 @@ class RegularArchitecture:
     channel_dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.channel_dropout < 1:
-            raise ValueError(f"channel_dropout is at least 0 and below 1, got {self.channel_dropout}")
+        below_one(self, "channel_dropout")
         positive(self, "dim", "prototypes_per_class")
         refuse_above(self, {"dim": 16384, "prototypes_per_class": 10_000}, "architecture.")
 
@@ -111,8 +110,8 @@ class LearningHeadArchitecture(WindowArchitecture):
     """What stands behind the backbone, where a linear head learns.
 
     Attributes:
-        own_weight: first weight of a prototype for its own class
-        other_weight: first weight of a prototype for other classes
+        own_weight: initial weight of a prototype for its own class
+        other_weight: initial weight of a prototype for other classes
     """
 
     own_weight: float = 1.0

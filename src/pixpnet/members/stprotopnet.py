@@ -37,7 +37,7 @@ from pixpnet.members.classwise import (
     share_out,
 )
 from pixpnet.records import refuse_above
-from pixpnet.settings import Frame, Optimization, Replacement, not_negative, positive
+from pixpnet.settings import Frame, Optimization, Replacement, below_one, not_negative, positive
 
 if TYPE_CHECKING:
     from torch import nn
@@ -60,8 +60,8 @@ class STProtoPNetArchitecture:
         branches: both, or one of them alone
         images: what it is made for, full images or crops of the object: decides add-on and score (see above)
         upsampling: how many times as many rows and columns of cells the add-on makes (full images only)
-        own_weight: first weight of a prototype for its own class
-        other_weight: first weight of a prototype for other classes
+        own_weight: initial weight of a prototype for its own class
+        other_weight: initial weight of a prototype for other classes
         cells: what the add-on gets: plain is what the backbone gives (published); normalized shifts and scales the
             channels of each cell to mean 0 and variance 1, by that cell alone
         channel_dropout: share of the backbone's channels that are left out of each cell while learning
@@ -78,8 +78,7 @@ class STProtoPNetArchitecture:
     channel_dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.channel_dropout < 1:
-            raise ValueError(f"channel_dropout is at least 0 and below 1, got {self.channel_dropout}")
+        below_one(self, "channel_dropout")
         positive(self, "dim", "prototypes_per_class", "upsampling")
         refuse_above(self, {"dim": 16384, "prototypes_per_class": 10_000, "upsampling": 16}, "architecture.")
 

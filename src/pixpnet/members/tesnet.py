@@ -30,7 +30,7 @@ from pixpnet.members.classwise import (
     refuse_without_head_epochs,
 )
 from pixpnet.records import refuse_above
-from pixpnet.settings import Frame, Optimization, Replacement, not_negative, positive
+from pixpnet.settings import Frame, Optimization, Replacement, below_one, not_negative, positive
 
 if TYPE_CHECKING:
     from pixpnet.parts import Parts
@@ -44,8 +44,8 @@ class TesNetArchitecture:
     Attributes:
         dim: length of an embedding
         prototypes_per_class: how many prototypes each class has
-        own_weight: first weight of a prototype for its own class
-        other_weight: first weight of a prototype for other classes
+        own_weight: initial weight of a prototype for its own class
+        other_weight: initial weight of a prototype for other classes
         cells: what the add-on gets: plain is what the backbone gives (published); normalized shifts and scales the
             channels of each cell to mean 0 and variance 1, by that cell alone
         channel_dropout: share of the backbone's channels that are left out of each cell while learning
@@ -59,8 +59,7 @@ class TesNetArchitecture:
     channel_dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.channel_dropout < 1:
-            raise ValueError(f"channel_dropout is at least 0 and below 1, got {self.channel_dropout}")
+        below_one(self, "channel_dropout")
         positive(self, "dim", "prototypes_per_class")
         # The subspaces of classes are compared as matrices of dim x dim.
         refuse_above(self, {"dim": 1024, "prototypes_per_class": 10_000}, "architecture.")

@@ -194,7 +194,7 @@ class RunConfig:
 
     @property
     def optimization(self) -> Optimization:
-        """How the member learns."""
+        """The optimization settings of the member."""
         return self.settings.optimization
 
     def windows(self, image_size: int) -> Windows | None:

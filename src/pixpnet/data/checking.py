@@ -95,7 +95,7 @@ class DataCheck:
 
     @property
     def validation_images(self) -> int:
-        """Of all classes."""
+        """How many validation images all classes have together."""
         return sum(count.val for count in self.counts)
 
     @property

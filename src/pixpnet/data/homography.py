@@ -25,7 +25,7 @@ def scaling(x: float, y: float) -> Matrix:
 
 
 def translation(x: float, y: float) -> Matrix:
-    """Adds to coordinates."""
+    """The map that adds constants to x and y."""
     return np.array([[1.0, 0.0, x], [0.0, 1.0, y], [0.0, 0.0, 1.0]])
 
 
@@ -78,7 +78,7 @@ def compose(*maps: Matrix) -> Matrix:
 
 
 def inverse(matrix: Matrix) -> Matrix:
-    """The way back."""
+    """The inverse map."""
     return np.linalg.inv(matrix)
 
 

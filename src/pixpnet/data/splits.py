@@ -145,7 +145,7 @@ def _pictures_by_class(entries: Iterable[Entry], seed: int) -> list[list[str]]:
 
 
 def _picture(entry: Entry) -> str:
-    """What copies share."""
+    """The digest of the pixels, which copies share."""
     return entry.digest or entry.id
 
 

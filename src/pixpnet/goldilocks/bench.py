@@ -63,7 +63,7 @@ class Bench:
 
     @property
     def classes(self) -> int:
-        """How many."""
+        """How many classes there are."""
         return len(self.data.class_names)
 
     def backbone(self, candidate: Candidate) -> Backbone:

@@ -31,7 +31,7 @@ class LinearModel:
     scale: Float[Tensor, " features"]
 
     def logits(self, features: Float[Tensor, "images features"]) -> Float[Tensor, "images classes"]:
-        """Of images."""
+        """Logits of images."""
         return F.linear((features - self.mean) / self.scale, self.weight, self.bias)
 
 

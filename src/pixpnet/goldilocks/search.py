@@ -53,7 +53,7 @@ class SearchWatcher(Protocol):
 
 
 class Unwatched:
-    """Watches nothing."""
+    """A watcher that does nothing."""
 
     def busy(self, task: str, done: int, total: int) -> None:
         """See `SearchWatcher`."""
@@ -206,7 +206,7 @@ class _Worker:
         )
 
     def result(self) -> SearchResult:
-        """What is known so far."""
+        """The result of all trials that are finished so far."""
         prepared, options = self._prepared, self._options
         finished = self._study.finished()
         evaluated = evaluated_cuts([(prepared.chosen[key], cuts) for key, cuts in finished.items()], prepared.weights)

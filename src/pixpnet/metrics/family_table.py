@@ -114,12 +114,12 @@ class FamilyRow:
 
     @property
     def accuracy(self) -> Spread | None:
-        """Over the runs."""
+        """Mean and deviation of the test accuracies of the runs."""
         return spread([facts.accuracy for facts in self.facts])
 
     @property
     def winning_region(self) -> Spread | None:
-        """Over the runs."""
+        """Mean and deviation of the winning regions of the runs."""
         return spread([facts.winning_region for facts in self.facts])
 
 

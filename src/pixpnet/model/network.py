@@ -256,7 +256,7 @@ class PixPNet(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where it is."""
+        """The device that the parameters are on."""
         return self.ownership.labels.device
 
     @property

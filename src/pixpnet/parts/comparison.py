@@ -36,7 +36,7 @@ class NoShares(ValueError):
 
 
 def as_places(places: Float[Tensor, "parts 2"]) -> Places:
-    """As a record keeps them."""
+    """The places as plain numbers, as records keep them."""
     return tuple((row, col) for row, col in places.tolist())
 
 

@@ -304,7 +304,7 @@ class Linear(LinearDecision):
 
     @property
     def name(self) -> str:
-        """Learnt or not."""
+        """`linear` where weights are learnt, else `frozen`."""
         return "linear" if self.learns else "frozen"
 
     @property

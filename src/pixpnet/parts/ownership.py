@@ -93,7 +93,7 @@ class OneClassEach(Ownership):
         return self.mask()
 
     def rivals(self) -> tuple[Int64[Tensor, " _some"], ...]:
-        """Those of one class."""
+        """Prototypes of one class do not share a patch."""
         return tuple((self.labels == label).nonzero().flatten() for label in range(self.num_classes))
 
 

@@ -93,7 +93,7 @@ class OwnSum(Sum):
 
     @property
     def constant(self) -> Float[Tensor, " labels"]:
-        """None is added."""
+        """No constant is added."""
         return torch.zeros(len(self._own), device=self._device)
 
     def connections(self) -> list[list[tuple[int, float]]]:

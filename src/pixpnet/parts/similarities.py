@@ -34,7 +34,7 @@ class Similarity(ABC):
 
     @abstractmethod
     def __call__(self, distances: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """The similarities."""
+        """Similarities of distances."""
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ class AnswerLine:
 
     @property
     def answer(self) -> str:
-        """The class that was given."""
+        """The predicted class."""
         return self.best[0]
 
     @property

@@ -48,7 +48,7 @@ class ConfusionTable(Sequence[tuple[int, ...]]):
 
     @classmethod
     def of_rows(cls, rows: Sequence[Sequence[int]]) -> "ConfusionTable":
-        """From a whole table."""
+        """From all counts, a row for each true class."""
         if any(len(row) != len(rows) for row in rows):
             raise ValueError(f"a table of {len(rows)} classes has as many columns, got {[len(row) for row in rows]}")
         pairs = ((truth, given, count) for truth, row in enumerate(rows) for given, count in enumerate(row))

@@ -121,7 +121,7 @@ class ReadingCounts:
         logits: Float[Tensor, "batch classes"],
         labels: Int64[Tensor, " batch"],
     ) -> None:
-        """Takes note of some images."""
+        """Counts a batch."""
         readings = {} if self._decision is None else self._decision.readings(scores)
         for name, answers in readings.items():
             same = torch.stack([(answers == other).sum() for other in (labels, logits.argmax(dim=1))])
@@ -148,7 +148,7 @@ class _Answers(Metric):
             self.add_state(name, default=[], dist_reduce_fx="cat")
 
     def update(self, labels: Int64[Tensor, " batch"], given: Int64[Tensor, " batch"]) -> None:
-        """Takes note of some images."""
+        """Counts a batch."""
         self.labels.append(labels)
         self.given.append(given)
 

@@ -52,7 +52,7 @@ class FeatureSet:
             self._tensors.append((features, to_source))
 
     def holds(self, key: str) -> bool:
-        """Whether a view is there."""
+        """Whether the features of a view are stored."""
         return key in self._places
 
     def read(self, key: str) -> tuple[Tensor, Tensor]:
@@ -62,7 +62,7 @@ class FeatureSet:
         return features[row], to_source[row]
 
     def add(self, keys: Sequence[str], features: Tensor, to_source: Tensor) -> None:
-        """Writes a file."""
+        """Writes the features of some views as one file."""
         self.folder.mkdir(parents=True, exist_ok=True)
         name = hashlib.blake2b("\n".join(keys).encode(), digest_size=12).hexdigest()
         header = {"keys": json.dumps(list(keys)), "checksum": str(_checksum(features))}

@@ -369,7 +369,7 @@ class Fitting(pl.LightningModule):
         }
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Takes it up again."""
+        """Restores what `on_save_checkpoint` saved."""
         state = checkpoint[_STATE]
         if state["data"] != self.material.fingerprint():
             raise RunError(

@@ -30,11 +30,11 @@ class Learner(Protocol):
 
     @property
     def current_epoch(self) -> int:
-        """Of the whole run, from 0."""
+        """Number of the epoch in the whole run, from 0."""
 
     @property
     def epoch(self) -> Epoch:
-        """The running epoch."""
+        """The epoch of the plan that is running."""
 
     @property
     def device(self) -> torch.device:
@@ -46,7 +46,7 @@ class Learner(Protocol):
 
     @property
     def steps_per_epoch(self) -> int:
-        """Of the optimizer."""
+        """How many steps of the optimizer an epoch has."""
 
     def learns(self, *modules: nn.Module) -> bool:
         """Whether any parameter of these modules learns in the running stage."""

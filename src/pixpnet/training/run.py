@@ -140,7 +140,7 @@ class Run:
 
     @property
     def config(self) -> RunConfig:
-        """What decided the run."""
+        """The configuration that the run was made with."""
         return read_config(self.path / "config.yaml")
 
     def model(self, trust_code: bool = False) -> PixPNet:

@@ -12,7 +12,7 @@ class RunningMeans:
     accuracy: float = 0.0
 
     def add(self, loss: float, accuracy: float, images: int) -> None:
-        """Takes in a batch."""
+        """Adds the values of a batch."""
         self.images += images
         self.loss += (loss - self.loss) * images / self.images
         self.accuracy += (accuracy - self.accuracy) * images / self.images

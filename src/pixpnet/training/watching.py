@@ -31,7 +31,7 @@ class Watcher(Protocol):
 
 
 class Nobody:
-    """Watches nothing."""
+    """A watcher that does nothing."""
 
     def fields_verified(self, backbone: str, verification: Verification) -> None:
         """See `Watcher`."""

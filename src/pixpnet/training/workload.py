@@ -31,7 +31,7 @@ class Workload:
 
     @property
     def total(self) -> float:
-        """Of the whole run."""
+        """Cost of the whole run."""
         return sum(self.epochs) + self.ending
 
 
@@ -76,7 +76,7 @@ class RunProgress:
         self._share = 0.0
 
     def planned(self, work: Workload) -> None:
-        """What there is to do."""
+        """Takes the workload of the run."""
         self._work = work
 
     def begins(self, done: int) -> None:
@@ -112,7 +112,7 @@ class RunProgress:
 
     @property
     def share(self) -> float:
-        """Of the whole run, 0-1."""
+        """Share of the whole run that is done, 0-1."""
         return self._share
 
     def _count(self) -> None:

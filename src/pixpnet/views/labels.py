@@ -16,7 +16,7 @@ _GAP = 0.03
 
 
 class Spot(NamedTuple):
-    """A point."""
+    """A point of the figure, in inches."""
 
     x: float
     y: float

@@ -117,6 +117,6 @@ def _compose(outer: Float[np.ndarray, "2 3"], inner: Float[np.ndarray, "2 3"]) -
 
 
 def _apply(affine: Float[np.ndarray, "2 3"], points: Float[np.ndarray, "points 2"]) -> Float[np.ndarray, "points 2"]:
-    """Map points."""
+    """Points under a map."""
     mapped: Float[np.ndarray, "points 2"] = points @ affine[:, :2].T + affine[:, 2]
     return mapped

@@ -33,7 +33,7 @@ class Audit:
 
     @property
     def verdict(self) -> Verdict:
-        """Of everything together."""
+        """The verdict on all desiderata and the conduct together."""
         parts = (self.grounding, self.localization, self.reasoning, self.conduct)
         return together(part.verdict for part in parts)
 

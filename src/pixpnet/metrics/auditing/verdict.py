@@ -44,5 +44,5 @@ class Desideratum:
 
     @property
     def verdict(self) -> Verdict:
-        """Of all claims together."""
+        """The verdict on all claims together."""
         return together(finding.verdict for finding in self.findings)

@@ -38,12 +38,12 @@ class RunGroup:
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Of the runs."""
+        """Seeds of the runs."""
         return tuple(table.config.seed for table in self.tables)
 
     @property
     def mappings(self) -> tuple[str, ...]:
-        """Those that were measured."""
+        """The mappings that were measured."""
         return self.tables[0].settings.mappings
 
 

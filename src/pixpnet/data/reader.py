@@ -73,28 +73,28 @@ class CachedReader:
     reader: Reader
     budget: int
     used: int = 0
-    _kept: dict[str, tuple[Stamp, Sample]] = field(default_factory=dict, repr=False)
+    _samples: dict[str, tuple[Stamp, Sample]] = field(default_factory=dict, repr=False)
 
     def __call__(self, entry: Entry) -> Sample:
         """Reads an entry; see `pixpnet.data.catalog.Reader`."""
         stamp = stamp_of(entry.path)
         if stamp is None:
             return self.reader(entry)  # which says what is wrong
-        if entry.id in self._kept:
-            version, sample = self._kept[entry.id]
+        if entry.id in self._samples:
+            version, sample = self._samples[entry.id]
             if version == stamp:
                 return sample
-            del self._kept[entry.id]
+            del self._samples[entry.id]
             self.used -= _bytes(sample)
         sample = self.reader(entry)
         if self.used + _bytes(sample) <= self.budget:
-            self._kept[entry.id] = stamp, sample
+            self._samples[entry.id] = stamp, sample
             self.used += _bytes(sample)
         return sample
 
     def __getstate__(self) -> dict[str, object]:
         """What is pickled, as for worker processes that are spawned, starts with an empty cache."""
-        return {"reader": self.reader, "budget": self.budget, "used": 0, "_kept": {}}
+        return {"reader": self.reader, "budget": self.budget, "used": 0, "_samples": {}}
 
 
 def cached(reader: Reader, budget: int, num_workers: int) -> Reader:

@@ -189,12 +189,12 @@ class Deformable(Comparison):
         cells: Int64[Tensor, "*some"],
     ) -> PatchesAt:
         """The four vectors that are read for each, of length 1 (but for the two small channels)."""
-        used, which = images.to(embeddings.device).flatten().unique(return_inverse=True)
+        used, image = images.to(embeddings.device).flatten().unique(return_inverse=True)
         unit = unit_cells(embeddings[used])
         cells = cells.to(embeddings.device).flatten()
         cols = unit.shape[-1]
-        places = self.places(unit)[which, cells // cols, cells % cols]
-        vectors = interpolated(unit, places, which)[..., :-_APPENDED]
+        places = self.places(unit)[image, cells // cols, cells % cols]
+        vectors = interpolated(unit, places, image)[..., :-_APPENDED]
         dim = vectors.shape[-1]
         shaped = vectors.transpose(1, 2).reshape(*images.shape, dim, _SIDE, _SIDE)
         return PatchesAt(shaped, places.reshape(*images.shape, _PARTS, 2))
@@ -276,8 +276,8 @@ def interpolated(
         ],
         dim=-1,
     )
-    which = torch.arange(batch, device=cells.device) if images is None else images
-    index = (which[:, None, None] * rows + down.clamp(0, rows - 1).long()) * cols + across.clamp(0, cols - 1).long()
+    image = torch.arange(batch, device=cells.device) if images is None else images
+    index = (image[:, None, None] * rows + down.clamp(0, rows - 1).long()) * cols + across.clamp(0, cols - 1).long()
     table = cells.square().permute(0, 2, 3, 1).reshape(-1, numbers)
     summed = F.embedding_bag(index.view(-1, 4), table, mode="sum", per_sample_weights=(weights * inside).view(-1, 4))
     read = _root(summed)

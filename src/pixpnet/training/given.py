@@ -72,11 +72,14 @@ def refuse_other_objects(config: RunConfig, given: Given, out: Path) -> None:
     Raises:
         RunError: with what to give.
     """
-    for word, name, thing in (("backbone", config.backbone, given.backbone), ("dataset", config.data, given.dataset)):
-        if is_given(name) and thing is None:
+    for word, name, supplied in (
+        ("backbone", config.backbone, given.backbone),
+        ("dataset", config.data, given.dataset),
+    ):
+        if is_given(name) and supplied is None:
             raise RunError(
                 f"{out} was made with an object, {name!r}, which no file can hold: give it again, "
                 f"pixpnet.resume({str(out)!r}, {word}=...)"
             )
-        if not is_given(name) and thing is not None:
+        if not is_given(name) and supplied is not None:
             raise RunError(f"{out} was made with {name!r}, and goes on with that: give no other {word}")

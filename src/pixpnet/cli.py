@@ -19,6 +19,7 @@ from pixpnet.commands import (
     convert,
     data,
     demo,
+    doubt,
     evaluate,
     explain,
     fields,
@@ -120,6 +121,9 @@ COMMANDS: Mapping[str, Command | Mapping[str, Command]] = {
         audit.add_arguments,
         audit.run,
         audit.EXAMPLES,
+    ),
+    "doubt": Command(
+        "see how well a model tells images of its own kind from others", doubt.add_arguments, doubt.run, doubt.EXAMPLES
     ),
     "measure": Command(
         "measure the quality of explanations: the paper's Table 2 for a run",

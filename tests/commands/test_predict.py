@@ -30,18 +30,30 @@ def test_a_folder_is_answered_picture_by_picture_as_a_table(
     assert main(["predict", str(trained.path), str(pictures / "test"), "--out", str(out), "--batch-size", "5"]) == 0
     assert capsys.readouterr().out == f"12 answers -> {out}\n"
     rows = table(out.read_text())
-    assert list(rows[0]) == ["file", "class", "probability", "runner-up", "runner-up probability"]
+    assert list(rows[0]) == [
+        "file",
+        "class",
+        "probability",
+        "runner-up",
+        "runner-up probability",
+        "calibrated",
+        "doubt",
+    ]
     assert [row["file"] for row in rows] == [str(path) for path in sorted((pictures / "test").rglob("*.png"))]
     model = PixPNet.load(trained.path)
     for row in rows:  # one by one, by hand
         with torch.no_grad():
             image = preprocess(read_sample(row["file"]), model.preprocessing).image
-            (shares,) = model(image.as_subclass(torch.Tensor)[None]).logits.softmax(dim=1).tolist()
+            logits = model(image.as_subclass(torch.Tensor)[None]).logits
+        assert model.calibration is not None
+        (shares,) = (logits / model.calibration.temperature).softmax(dim=1).tolist()
+        # Nine images were too few for a limit of doubt.
+        assert (row["calibrated"], row["doubt"]) == ("yes", "")
         (first, one), (second, two), _ = sorted(zip(model.class_names, shares, strict=True), key=lambda pair: -pair[1])
         assert (row["class"], row["runner-up"]) == (first, second)
         # The logarithm of a distance near 0 makes much of the rounding by which batches differ.
         assert float(row["probability"]) == pytest.approx(one, abs=1e-3)
-        assert float(row["runner-up probability"]) == pytest.approx(two, abs=1e-3)
+        assert float(row["runner-up probability", "calibrated", "doubt"]) == pytest.approx(two, abs=1e-3)
 
 
 def test_patterns_are_found_without_the_shell_and_printed_tables_are_the_same(

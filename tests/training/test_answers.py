@@ -93,7 +93,7 @@ def test_two_models_are_judged_with_one_pass_through_the_backbone(
         assert together.confusion == one.confusion
         assert together.loss == pytest.approx(one.loss, rel=1e-5)
     assert both.after.loss != both.before.loss
-    assert both.logits.shape == (11, 3)
+    assert both.scores.logits.shape == (11, 3)
 
 
 def test_the_end_of_a_run_embeds_each_image_once(

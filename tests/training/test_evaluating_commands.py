@@ -158,7 +158,7 @@ def test_predict_in_words(trained: Trained, images: dict[str, Path], capsys: pyt
     assert main(["predict", str(trained.path / "model.safetensors"), str(images["colour"])]) == 0
     first, last = capsys.readouterr().out.splitlines()
     assert first.startswith(f"{images['colour']}: ")
-    assert "not a calibrated probability" in last
+    assert "calibrated: temperature" in last
 
 
 @pytest.mark.parametrize(

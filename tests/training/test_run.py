@@ -16,7 +16,7 @@ from pixpnet.config import read_config
 from pixpnet.data import Entry, open_data, preprocess
 from pixpnet.data.reader import FileReader
 from pixpnet.model import PixPNet
-from pixpnet.training import LogLine, Nobody, Run, RunError, fitting, open_run_data, resume, train
+from pixpnet.training import LogLine, Nobody, Run, RunError, fitting, open_run_data, replacing, resume, train
 from pixpnet.training.evaluation import Evaluation, evaluation_of
 from tests.training.conftest import Trained
 from tests.training.material import in_child, small_config
@@ -32,7 +32,7 @@ def test_a_run_leaves_the_files_it_promises(trained: Trained) -> None:
     assert names - {"tensorboard"} == {
         *("config.yaml", "model.safetensors", "prototypes.json", "prototypes", "metrics.json"),
         *("images.csv", "log.csv", "openings.jsonl", "checkpoints", "manifest.json"),
-        *("answers.csv", "location.json"),
+        *("answers.csv", "scores.safetensors", "location.json"),
     }
     assert not list(trained.path.rglob("*.part"))
     assert read_config(trained.path / "config.yaml") == trained.config
@@ -45,7 +45,8 @@ def test_the_log_has_a_line_for_each_epoch_and_every_column(trained: Trained) ->
     # As in earlier versions; other members have other loss terms.
     assert list(lines[0]) == [
         *("epoch", "stage", "loss", "cross_entropy", "cluster", "separation", "train_accuracy", "val_accuracy"),
-        *("val_loss", "replaced_distance", "val_accuracy_after", "val_loss_after", "best", "seconds"),
+        *("val_loss", "replaced_distance", "replacement_stayed", "replacement_proven"),
+        *("val_accuracy_after", "val_loss_after", "best", "seconds"),
     ]
     assert [(line["epoch"], line["stage"]) for line in lines] == [("1", "warm_up"), ("2", "joint"), ("3", "joint")]
     (*_, best) = [line for line in lines if line["best"] == "True"]
@@ -187,7 +188,7 @@ def test_the_last_epoch_within_one_standard_error_of_the_best_after_replacement_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls, prototypes = count(), []
-    replace_prototypes = fitting.replace_prototypes
+    replace_prototypes = replacing.replace_prototypes
 
     def scripted(*args: Any, **kwargs: Any) -> Evaluation:
         right = round(10 * script[next(calls)])
@@ -199,7 +200,7 @@ def test_the_last_epoch_within_one_standard_error_of_the_best_after_replacement_
         return origins
 
     monkeypatch.setattr(fitting, "evaluate", scripted)
-    monkeypatch.setattr(fitting, "replace_prototypes", noted)
+    monkeypatch.setattr(replacing, "replace_prototypes", noted)
     config = small_config(Path(trained.config.data.removeprefix("folder:")), evaluate_on_test=False)
     metrics = train(config, tmp_path / "run")
     assert metrics is not None

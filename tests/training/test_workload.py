@@ -44,10 +44,10 @@ def test_a_run_is_done_when_its_last_image_was_judged(pictures: Path, tmp_path: 
     watcher = Noted()
     train(small_config(pictures), tmp_path / "run", watcher)
     assert watcher.work is not None
-    # Three epochs of 24 images in batches of 8; 9 to choose by (twice, before and after a replacement), 12 to be
-    # evaluated by; 6 prototypes.
+    # Three epochs of 24 images in batches of 8; 9 to choose by (before and after a replacement, and once more for what
+    # it can have changed), 12 to be evaluated by; 6 prototypes.
     last = watcher.work.epochs[-1]
-    assert last == 3 * 3 + 2 * 2 + 3
+    assert last == 3 * 3 + 3 * 2 + 3
     assert watcher.work.ending == 2 + 2 + 0.1 * 6
     assert watcher.shares == sorted(watcher.shares)
     assert watcher.shares[-1] > 0.999

@@ -15,8 +15,8 @@ from matplotlib.patches import PathPatch
 from matplotlib.text import Text
 
 from pixpnet.box import Box
+from pixpnet.explanation.answer import Deciding
 from pixpnet.explanation.deciding_text import deciding_text
-from pixpnet.explanation.record import Deciding
 from pixpnet.mapping.scene import Heatmaps
 from pixpnet.views.explanation_figure import explanation_figure
 from pixpnet.views.tags import tag_places

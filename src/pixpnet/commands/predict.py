@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pixpnet.commands.answer_forms import COLUMNS, FORMS, Answers
 from pixpnet.commands.calling import command
 from pixpnet.commands.device import DEVICE_HELP, TRUST_HELP, choose_device
 from pixpnet.commands.output import check_output
@@ -16,27 +15,22 @@ from pixpnet.commands.picture_files import picture_files
 from pixpnet.messages import on_one_line
 from pixpnet.views.console import plain_console
 from pixpnet.views.progress import progress_bars
-from pixpnet.wording import probability
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import TextIO
+    from collections.abc import Iterator
 
     from jsonargparse import ArgumentParser, Namespace
 
-    from pixpnet.model.predicting import Prediction
-
-    Write = Callable[[Prediction], None]
+    from pixpnet.commands.answer_forms import Sets, Write
+    from pixpnet.model import PixPNet
 
 EXAMPLES = """examples:
   pixpnet predict runs/birds jay.jpg wren.png
   pixpnet predict runs/birds photos --out answers.csv           every picture of a folder: file, class, probability, ...
   pixpnet predict runs/birds "photos/**/*.jpg" --json           a pattern; the probabilities of all classes
+  pixpnet predict runs/birds jay.jpg --coverage 0.95            every class that it may be, in 95 of 100 such pictures
 
 Pictures are read and answered batch by batch, so that thousands of them take no more memory than one batch."""
-
-COLUMNS = ("file", "class", "probability", "runner-up", "runner-up probability")
-_SHOWN = 3
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -51,6 +45,14 @@ def add_arguments(parser: ArgumentParser) -> None:
         default=None,
         metavar="FILE",
         help="write predictions to this file: .csv (the best two classes) or .json (all classes)",
+    )
+    parser.add_argument(
+        "--coverage",
+        type=float,
+        default=None,
+        metavar="SHARE",
+        help="also name the set of classes that holds the true one for this share of pictures (0.95), as long as "
+        "they are like those that the model was calibrated on",
     )
     parser.add_argument("--csv", action="store_true", help=f"print a table of {', '.join(COLUMNS)}")
     parser.add_argument("--json", action="store_true", help="print one JSON list with all logits and probabilities")
@@ -67,14 +69,16 @@ def run(args: Namespace) -> int:
         check_output(args.out, (".csv", ".json"))
     paths = picture_files(args.images)
 
+    from pixpnet.explanation.certainty import calibration_words
     from pixpnet.model import PixPNet
     from pixpnet.model.predicting import Unreadable, predict_files
 
     device = choose_device(args.device)
     model = PixPNet.load(args.run, trust_code=args.trust_code).to(device)
     _warn_of_training(args.run)
+    answers = Answers(model.class_names, model.calibration, _sets(args.coverage, model))
     failed = answered = 0
-    with _writer(args, model.class_names) as write, progress_bars(plain_console()) as progress:
+    with _writer(args, answers) as write, progress_bars(plain_console()) as progress:
         for done, answer in enumerate(predict_files(model, paths, args.batch_size), start=1):
             if isinstance(answer, Unreadable):
                 failed += 1
@@ -86,8 +90,29 @@ def run(args: Namespace) -> int:
     if args.out is not None:
         sys.stdout.write(f"{answered} answers -> {args.out}\n")
     elif answered and not (args.csv or args.json):
-        sys.stdout.write("(softmax of the logits, not a calibrated probability; logits in brackets)\n")
+        sys.stdout.write(f"({calibration_words(model.calibration).rstrip('.')}; logits in brackets)\n")
     return 1 if failed else 0
+
+
+def _sets(coverage: float | None, model: PixPNet) -> Sets | None:
+    """Which classes a picture may be of; says where that is all of them, because too little is known."""
+    if coverage is None:
+        return None
+    import torch
+
+    from pixpnet.model.calibration import fewest_images, prediction_set, set_limit
+
+    known = model.calibration
+    if known is None:
+        raise ValueError(
+            "--coverage needs a calibrated model, and this one was trained by an earlier version: train it again"
+        )
+    if set_limit(known, coverage) is None:
+        sys.stderr.write(
+            f"warning: the model was calibrated on {known.images} images, and sets that cover {coverage:g} need "
+            f"{fewest_images(coverage)}: they hold all classes\n"
+        )
+    return lambda ranking: prediction_set(known, torch.tensor(ranking.logits), coverage)
 
 
 def _warn_of_training(path: Path) -> None:
@@ -103,69 +128,19 @@ def _warn_of_training(path: Path) -> None:
 
 
 @contextmanager
-def _writer(args: Namespace, names: tuple[str, ...]) -> Iterator[Write]:
+def _writer(args: Namespace, answers: Answers) -> Iterator[Write]:
     """Yields a function that writes an answer as soon as it is there, in the form that was asked for."""
     from pixpnet.whole_file import written_whole
 
     if args.out is None:
         form = "csv" if args.csv else "json" if args.json else "text"
-        with _FORMS[form](sys.stdout, names) as write:
+        with FORMS[form](sys.stdout, answers) as write:
             yield write
         return
     with (
         written_whole(args.out) as temporary,
         # A file's name may hold bytes that are no text.
         temporary.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file,
-        _FORMS[args.out.suffix.lower()[1:]](file, names) as write,
+        FORMS[args.out.suffix.lower()[1:]](file, answers) as write,
     ):
         yield write
-
-
-@contextmanager
-def _as_text(stream: TextIO, names: tuple[str, ...]) -> Iterator[Write]:
-    def write(answer: Prediction) -> None:
-        ranking = answer.ranking
-        best = ", ".join(
-            f"{names[label]} {probability(ranking.probabilities[label])} ({ranking.logits[label]:.2f})"
-            for label in ranking.labels[:_SHOWN]
-        )
-        stream.write(f"{on_one_line(answer.path)}: {best}\n")
-
-    yield write
-
-
-@contextmanager
-def _as_csv(stream: TextIO, names: tuple[str, ...]) -> Iterator[Write]:
-    table = csv.writer(stream, lineterminator="\n")
-    table.writerow(COLUMNS)
-
-    def write(answer: Prediction) -> None:
-        ranking = answer.ranking
-        best = [(names[label], f"{ranking.probabilities[label]:.6f}") for label in ranking.labels[:2]]
-        table.writerow((answer.path, *(cell for pair in best for cell in pair)))
-
-    yield write
-
-
-@contextmanager
-def _as_json(stream: TextIO, names: tuple[str, ...]) -> Iterator[Write]:
-    """One list, written record by record; still a whole list when nothing could be read."""
-    begun = False
-
-    def write(answer: Prediction) -> None:
-        nonlocal begun
-        ranking = answer.ranking
-        record = {
-            "image": str(answer.path),
-            "class": names[ranking.labels[0]],
-            "logits": {names[label]: ranking.logits[label] for label in ranking.labels},
-            "probabilities": {names[label]: ranking.probabilities[label] for label in ranking.labels},
-        }
-        stream.write((",\n" if begun else "[\n") + json.dumps(record))
-        begun = True
-
-    yield write
-    stream.write("\n]\n" if begun else "[]\n")
-
-
-_FORMS = {"text": _as_text, "csv": _as_csv, "json": _as_json}

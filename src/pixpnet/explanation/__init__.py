@@ -1,5 +1,6 @@
 """Why the model answered as it did, and the proof of it."""
 
+from pixpnet.explanation.answer import Certainty, Deciding, OtherAnswer
 from pixpnet.explanation.contrast import Contrast, Pair
 from pixpnet.explanation.explaining import explain, explain_batch
 from pixpnet.explanation.names import UnknownClass
@@ -9,7 +10,6 @@ from pixpnet.explanation.quality import Quality
 from pixpnet.explanation.record import (
     ClassExplanation,
     Explanation,
-    OtherAnswer,
     Polygon,
     Proof,
     Sight,
@@ -20,8 +20,10 @@ from pixpnet.explanation.record import (
 from pixpnet.explanation.size import explanation_size
 
 __all__ = [
+    "Certainty",
     "ClassExplanation",
     "Contrast",
+    "Deciding",
     "Explanation",
     "OtherAnswer",
     "Pair",

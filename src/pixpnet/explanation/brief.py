@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from pixpnet.class_names import printable
+from pixpnet.explanation.certainty import doubt_text, probability_words
 from pixpnet.explanation.deciding_text import deciding_text
 from pixpnet.explanation.path_text import turn_text
 from pixpnet.explanation.quality import matters_text
@@ -19,7 +20,8 @@ def brief_text(explanation: Explanation) -> str:
     best = explanation.predicted
     rows = [_row(explanation, best, number) for number in range(min(SHOWN, len(best.terms)))]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [*wrapped(_answer(explanation)), *wrapped(_meaning(explanation)), ""]
+    warned = doubt_text(explanation)
+    lines = [*(wrapped(warned) if warned else ()), *wrapped(_answer(explanation)), *wrapped(_meaning(explanation)), ""]
     for (*numbers, like), term in zip(rows, best.terms, strict=False):
         matters = matters_text(term.qualities)
         start = "  " + "  ".join(text.rjust(width) for text, width in zip(numbers, widths[:-1], strict=True)) + "  "
@@ -50,13 +52,12 @@ def parts_words(term: Term) -> str:
 
 def _answer(explanation: Explanation) -> str:
     best = explanation.predicted
-    kind = "softmax" if best.path is None else "by its tree"
     image = shortened(printable(explanation.image), WIDTH // 2)
-    sentence = f"{image}: {printable(best.class_name)}, {probability(best.share)} ({kind}, not calibrated)"
+    sentence = f"{image}: {printable(best.class_name)}, {probability_words(explanation, best)}"
     others = explanation.classes[1:]
     if others:
         runner = others[0]
-        sentence += f"; {printable(runner.class_name)} gets {probability(runner.share)}"
+        sentence += f"; {printable(runner.class_name)} gets {probability(explanation.probability(runner))}"
     return f"{sentence}."
 
 

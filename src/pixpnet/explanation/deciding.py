@@ -8,14 +8,14 @@ This is a statement about scores. That nothing else scored higher rests on the w
 """
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Int64
 from torch import Tensor
 
 from pixpnet.box import Box, union_area
-from pixpnet.explanation.record import Deciding
+from pixpnet.explanation.answer import Deciding
 from pixpnet.model import PixPNet
+from pixpnet.model.ranked import ranked_scores
 from pixpnet.parts import Matches
-from pixpnet.parts.ranking import RankedScores
 
 # Of many cells every so manieth is looked at first.
 _APART = 8
@@ -37,7 +37,7 @@ def deciding(model: PixPNet, matches: Matches, logits: Tensor, row: int, size: t
     Raises:
         NoBounds: if bounds on scores say nothing about the model's decision.
     """
-    ranked = RankedScores.of(matches.scores[row], _least_scores(model))
+    ranked = ranked_scores(model, matches.scores[row])
     length = model.head.deciding_length(int(logits[row].argmax()), ranked)
     if length is None:
         return None
@@ -61,13 +61,7 @@ def deciding_length(model: PixPNet, scores: Tensor, label: int) -> int | None:
     Raises:
         NoBounds: if bounds on scores say nothing about the model's decision.
     """
-    return model.head.deciding_length(label, RankedScores.of(scores, _least_scores(model)))
-
-
-def _least_scores(model: PixPNet) -> Float64[np.ndarray, " protos"]:
-    """The least that each prototype can score."""
-    grids = [(len(grid.prototypes), grid.comparison.score_bounds()[0]) for grid in model.grids]
-    return np.concatenate([np.full(count, least) for count, least in grids])
+    return model.head.deciding_length(label, ranked_scores(model, scores))
 
 
 def _seen(

@@ -15,9 +15,11 @@ from torch import Tensor
 
 from pixpnet.data import Sample, preprocess, to_uint8
 from pixpnet.data.pictures import Picture, as_sample
+from pixpnet.explanation.answer import OtherAnswer
+from pixpnet.explanation.certainty import certainty_of
 from pixpnet.explanation.lookups import Pictures, Seen, pictures_of, seen_by
 from pixpnet.explanation.names import label_of
-from pixpnet.explanation.record import ClassExplanation, Explanation, Matrix, OtherAnswer, Term, TreePath
+from pixpnet.explanation.record import ClassExplanation, Explanation, Matrix, Term, TreePath
 from pixpnet.model import Grid, PixPNet
 from pixpnet.model.modes import refuse_training_mode
 from pixpnet.model.network import Output
@@ -139,6 +141,7 @@ def _explanation(
         score_note=_score_note(seen.grid for seen in common.grids),
         other_answers=tuple(OtherAnswer(rule, model.class_names[int(answers)]) for rule, answers in others.items()),
         choice_note=head.choice_note,
+        certainty=certainty_of(model, max(logits)),
     )
 
 

@@ -15,6 +15,7 @@ from PIL import Image
 from pixpnet.colors import REGIONS
 from pixpnet.data import ImageError
 from pixpnet.data.decode import read_image
+from pixpnet.explanation.certainty import doubt_text, probability_words
 from pixpnet.explanation.path_text import leaf_text, not_found_text, other_answers_text, turn_text
 from pixpnet.explanation.record import ClassExplanation, Explanation, Term
 from pixpnet.explanation.text import (
@@ -40,9 +41,10 @@ def html_of(explanation: Explanation) -> str:
     parts = [
         '<div style="font-family:sans-serif;max-width:60em">',
         f"<p><b>{escape(explanation.image)}: {escape(best.class_name)}</b> "
-        f"({'' if best.path else f'logit {best.logit:.2f}; '}{'probability by its tree' if best.path else 'softmax'} "
-        f"{probability(best.share)}, not calibrated)</p>",
+        f"({'' if best.path else f'logit {best.logit:.2f}; '}{probability_words(explanation, best)})</p>",
     ]
+    if warned := doubt_text(explanation):
+        parts.append(f"<p><b>{escape(warned)}</b></p>")
     for explained in explanation.classes:
         parts += _class(explanation, explained)
     for other in explanation.classes[1:]:

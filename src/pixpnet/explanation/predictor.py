@@ -14,6 +14,7 @@ from pixpnet.explanation.explaining import as_the_network_sees, explain_batch
 from pixpnet.explanation.proving import prove
 from pixpnet.explanation.record import Explanation
 from pixpnet.model import PixPNet
+from pixpnet.model.calibration import Doubt
 from pixpnet.model.predicting import rankings
 
 
@@ -25,9 +26,11 @@ class PredictedClass:
         image: the file, or a name.
         label: of the answer.
         class_name: of the answer.
-        probability: softmax of its logit, which is not calibrated.
+        probability: calibrated where the model is (`calibrated`), else the softmax of its logit.
         runner_up: name of the next class.
         probabilities: of all classes, in the order of `Predictor.class_names`.
+        calibrated: whether probabilities are.
+        doubt: whether the picture looks like something that the model knows; None where it has no limit for that.
     """
 
     image: str
@@ -36,6 +39,8 @@ class PredictedClass:
     probability: float
     runner_up: str
     probabilities: tuple[float, ...]
+    calibrated: bool = False
+    doubt: Doubt | None = None
 
 
 class Predictor:
@@ -138,7 +143,9 @@ class Predictor:
             for sample, ranking in zip(samples, rankings(self.model, samples), strict=True):
                 first, second = ranking.labels[:2]
                 names, shares = self.class_names, ranking.probabilities
-                answers.append(PredictedClass(sample.id, first, names[first], shares[first], names[second], shares))
+                calibrated = self.model.calibration is not None
+                answer = (sample.id, first, names[first], shares[first], names[second], shares)
+                answers.append(PredictedClass(*answer, calibrated, ranking.doubt))
         return answers
 
     def _explain(self, pictures: Sequence[Picture], classes: Sequence[str | int], proven: bool) -> list[Explanation]:

@@ -25,10 +25,11 @@ from torch import Tensor
 from pixpnet.box import Box
 from pixpnet.data import ImageError, read_sample
 from pixpnet.data.pictures import Picture
+from pixpnet.explanation.answer import Deciding
 from pixpnet.explanation.changed_images import Cell, batches, cell_of, explained_pixels, matches_of, pixels_of
 from pixpnet.explanation.deciding import deciding
 from pixpnet.explanation.explaining import as_the_network_sees
-from pixpnet.explanation.record import Deciding, Explanation, Proof, Term, Trial
+from pixpnet.explanation.record import Explanation, Proof, Term, Trial
 from pixpnet.mapping.scene import scene
 from pixpnet.mapping.upsampling import by_upsampling
 from pixpnet.model import Grid, PixPNet

@@ -19,6 +19,7 @@ import numpy as np
 
 from pixpnet.box import Box
 from pixpnet.data.homography import transform_points
+from pixpnet.explanation.answer import Certainty, Deciding, OtherAnswer
 from pixpnet.explanation.names import UnknownClass, label_of
 from pixpnet.explanation.quality import Quality
 from pixpnet.model import Origin
@@ -172,14 +173,6 @@ class TreePath:
 
 
 @dataclass(frozen=True)
-class OtherAnswer:
-    """What another rule would answer to the same scores, such as a hard reading of a soft tree."""
-
-    rule: str
-    class_name: str
-
-
-@dataclass(frozen=True)
 class ClassExplanation:
     """Why a class got its logit: ``logit = sum of the terms' contributions + rest``.
 
@@ -187,7 +180,7 @@ class ClassExplanation:
         label: of the class.
         class_name: for people.
         logit: what the head computed.
-        share: softmax of the logits, no calibrated probability.
+        share: softmax of the logits, no calibrated probability: see `Explanation.probability`.
         terms: the largest contributions, by absolute value, largest first; all of them where a class is connected with
             its own prototypes only. Of a tree, the nodes of `path`, from the root on.
         rest: sum of what is not listed: of the other contributions, and of the constant. Of a tree: the log of what the
@@ -235,27 +228,6 @@ class Sight:
 
 
 @dataclass(frozen=True)
-class Deciding:
-    """The shortest list of largest scores that decides the answer, as long as no other score exceeds the last of them.
-
-    Attributes:
-        prototypes: their numbers, the largest score first.
-        of: how many prototypes there are.
-        limit: the last of these scores.
-        seen: the share of the image that their cells saw together, 0 to 1.
-    """
-
-    prototypes: tuple[int, ...]
-    of: int
-    limit: float
-    seen: float
-
-    def __post_init__(self) -> None:
-        if not 0 < len(self.prototypes) <= self.of or not 0 <= self.seen <= 1:
-            raise ValueError(f"{len(self.prototypes)} of {self.of} scores that saw {self.seen} of an image")
-
-
-@dataclass(frozen=True)
 class Explanation:
     """Why the model answered as it did for one image.
 
@@ -279,6 +251,7 @@ class Explanation:
         deciding: which scores decide the answer, after `prove`; None where that was not asked or cannot be told.
         not_deciding: why it cannot be told, as a sentence; empty where it can, or was not asked.
         choice_note: how the prototypes were chosen that speak in this image; None where all of them do.
+        certainty: how certain the model may say to be; None where nobody has measured that.
     """
 
     image: str
@@ -299,6 +272,7 @@ class Explanation:
     deciding: Deciding | None = field(default=None, metadata=ADDED_LATER)
     not_deciding: str = field(default="", metadata=ADDED_LATER)
     choice_note: str | None = field(default=None, metadata=ADDED_LATER)
+    certainty: Certainty | None = field(default=None, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         height, width = self.size
@@ -314,6 +288,14 @@ class Explanation:
     def predicted(self) -> ClassExplanation:
         """The class with the largest logit."""
         return self.classes[0]
+
+    def probability(self, explained: ClassExplanation) -> float:
+        """Of an explained class: calibrated where that was measured, else its share."""
+        if self.certainty is None:
+            return explained.share
+        scaled = np.array(self.logits) / self.certainty.temperature
+        exponentials = np.exp(scaled - scaled.max())
+        return float(exponentials[explained.label] / exponentials.sum())
 
     @property
     def weighted(self) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from pixpnet.box import Box, hull
 from pixpnet.class_names import printable
+from pixpnet.explanation.certainty import calibration_words, doubt_text, probability_words
 from pixpnet.explanation.contrast import Contrast
 from pixpnet.explanation.deciding_text import deciding_text
 from pixpnet.explanation.path_text import leaf_text, not_found_text, other_answers_text, parting_text, turn_text
@@ -23,7 +24,8 @@ _GAPS = "*"
 
 def text_of(explanation: Explanation) -> str:
     """Every term, every class, and what was tested."""
-    lines = [_headline(explanation), ""]
+    warned = doubt_text(explanation)
+    lines = [_headline(explanation), "", *((*wrapped(warned), "") if warned else ())]
     for explained in explanation.classes:
         lines += [*_class_lines(explanation, explained), ""]
     for other in explanation.classes[1:]:
@@ -35,6 +37,8 @@ def text_of(explanation: Explanation) -> str:
         None, (deciding_text(explanation), other_answers_text(explanation), not_found_text(explanation))
     ):
         lines += [*wrapped(sentence), ""]
+    if explanation.certainty is not None:
+        lines += wrapped(calibration_words(explanation.certainty))
     for sentence in (*_notes(explanation, terms), *sight_text(explanation)):
         lines += wrapped(sentence)
     return "\n".join(lines)
@@ -166,8 +170,8 @@ def contrast_text(explanation: Explanation, other: ClassExplanation) -> str:
 
 def _headline(explanation: Explanation) -> str:
     best = explanation.predicted
-    measure = f"logit {best.logit:.2f}; softmax" if best.path is None else "probability by its tree"
-    fact = f": {printable(best.class_name)}  ({measure} {probability(best.share)}, not calibrated)"
+    measure = f"logit {best.logit:.2f}; " if best.path is None else ""
+    fact = f": {printable(best.class_name)}  ({measure}{probability_words(explanation, best)})"
     return shortened(printable(explanation.image), WIDTH - len(fact)) + fact
 
 

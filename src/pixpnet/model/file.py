@@ -25,6 +25,7 @@ from pixpnet.earlier_names import translate
 from pixpnet.family import DEFAULT, UnknownMember, member_named
 from pixpnet.manifest import Manifest
 from pixpnet.model.backbone import Backbone
+from pixpnet.model.calibration import Calibration
 from pixpnet.model.cells import input_size
 from pixpnet.model.errors import FieldWarning
 from pixpnet.model.network import PixPNet
@@ -66,6 +67,7 @@ class Card:
         edits: what is changed in the backbone before it is cut.
         windows: what the backbone is run on; None for the whole image.
         member: of the family.
+        calibration: what the model knows about its own certainty; None in files of earlier versions.
     """
 
     format: int
@@ -78,6 +80,7 @@ class Card:
     edits: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
     windows: Windows | None = field(default=None, metadata=ADDED_LATER)
     member: str = field(default=DEFAULT, metadata=ADDED_LATER)
+    calibration: Calibration | None = field(default=None, metadata=ADDED_LATER)
 
 
 def save_model(model: PixPNet, path: Path) -> None:
@@ -106,6 +109,7 @@ def save_model(model: PixPNet, path: Path) -> None:
         model.backbone.edits,
         model.backbone.windows,
         model.member,
+        model.calibration,
     )
     tensors = on_their_own(model.state_dict())
     text = json.dumps(to_plain(card, for_all=True))
@@ -336,5 +340,5 @@ def _build(card: Card, file: Path, trust_code: bool, given: nn.Module | None) ->
             )
     except (ValueError, LookupError, RuntimeError, MemoryError) as error:
         raise ModelFileError(f"the network that {file} describes cannot be built: {error}") from error
-    model.origins = card.origins
+    model.origins, model.calibration = card.origins, card.calibration
     return model

@@ -14,6 +14,7 @@ from pixpnet.data import Preprocessing
 from pixpnet.family import DEFAULT, member_named
 from pixpnet.fields import Field, receptive_fields
 from pixpnet.model.backbone import Backbone
+from pixpnet.model.calibration import Calibration
 from pixpnet.model.modes import evaluating
 from pixpnet.model.origin import Origin
 from pixpnet.parts import Comparison, Decision, Matches, Ownership, Parts
@@ -76,6 +77,7 @@ class PixPNet(nn.Module):
         preprocessing: from a file to what the network expects.
         origins: the training patch of each prototype; None as long as prototypes are not patches.
         pictures: the folder of its prototypes' pictures, where it was read from a run (`picture_name`); may be None.
+        calibration: what it knows about its own certainty; None as long as nobody has measured that.
 
     Example:
         >>> from pixpnet import zoo
@@ -110,6 +112,7 @@ class PixPNet(nn.Module):
         self.preprocessing = preprocessing
         self.origins: tuple[Origin, ...] | None = None
         self.pictures: Path | None = None
+        self.calibration: Calibration | None = None
         self.backbone = backbone
         parts = self._made_of(architecture)
         self._cuts = parts.cuts or tuple(range(len(backbone.grid_channels)))
@@ -145,8 +148,7 @@ class PixPNet(nn.Module):
         with torch.random.fork_rng(devices=[]):
             parts = self._made_of(architecture)
         device, dtype, training = self.device, self.dtype, self.training
-        self.architecture = architecture
-        self.origins = None
+        self.architecture, self.origins, self.calibration = architecture, None, None
         self._put(parts)
         for module in (*(grid.comparison for grid in self.grids), self.head, self.ownership):
             module.to(device, dtype).train(training)
@@ -321,8 +323,7 @@ class PixPNet(nn.Module):
         if len(fields) == 1:
             return fields[0].mean_fraction_union
         counts = [len(grid.prototypes) for grid in self.grids]
-        shares = zip(counts, fields, strict=True)
-        return sum(count * field.mean_fraction_union for count, field in shares) / sum(counts)
+        return sum(count * field.mean_fraction_union for count, field in zip(counts, fields, strict=True)) / sum(counts)
 
     def embedding(self, grid: int) -> nn.Module:
         """From images to the embeddings of one grid, as a module of its own that shares everything with this one."""

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from pixpnet.data import ImageError, Sample, preprocess, read_sample
+from pixpnet.model.calibration import Doubt, doubt, probabilities
 from pixpnet.model.network import PixPNet
 
 BATCH_SIZE = 32
@@ -23,13 +24,15 @@ class Ranking:
 
     Attributes:
         logits: of every class.
-        probabilities: softmax of the logits, which is not calibrated.
+        probabilities: calibrated where the model is (`PixPNet.calibration`), else the softmax of the logits.
         labels: of all classes, the most probable first; of equals the one with the lower number.
+        doubt: whether the picture looks like something that the model knows; None where it has no limit for that.
     """
 
     logits: tuple[float, ...]
     probabilities: tuple[float, ...]
     labels: tuple[int, ...]
+    doubt: Doubt | None = None
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,10 @@ def rankings(model: PixPNet, samples: Sequence[Sample]) -> tuple[Ranking, ...]:
     with torch.no_grad():
         logits = model(images.to(model.device, model.dtype)).logits.double().cpu()
     order = logits.argsort(dim=1, descending=True, stable=True)
-    rows = zip(logits.tolist(), logits.softmax(dim=1).tolist(), order.tolist(), strict=True)
-    return tuple(Ranking(*map(tuple, row)) for row in rows)
+    known = model.calibration
+    chances = probabilities(logits, 1.0 if known is None else known.temperature)
+    rows = zip(logits.tolist(), chances.tolist(), order.tolist(), strict=True)
+    return tuple(Ranking(tuple(row), tuple(shares), tuple(best), doubt(known, max(row))) for row, shares, best in rows)
 
 
 def predict_files(

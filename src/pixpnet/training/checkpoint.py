@@ -1,5 +1,7 @@
 """The place to go on from: Lightning's own checkpoint, at the end of each epoch, written whole or not at all."""
 
+from typing import Any
+
 import pytorch_lightning as pl
 from pytorch_lightning.callbacks import Checkpoint
 
@@ -20,3 +22,9 @@ class LastEpoch(Checkpoint):
                 trainer.save_checkpoint(temporary)
         else:
             trainer.save_checkpoint(self.run.checkpoint)  # takes part in collecting the state; only the leader writes
+
+
+def rename_former_extras(state: dict[str, Any]) -> None:
+    """Checkpoints of earlier versions called the classifier of the pretraining otherwise."""
+    for name in [name for name in state if name.startswith("pooled.")]:
+        state[f"extras.{name}"] = state.pop(name)

@@ -17,7 +17,9 @@ from pixpnet.model import BehindStem, PixPNet
 from pixpnet.model.modes import evaluating
 from pixpnet.progress import Progress
 from pixpnet.training.confusion import ConfusionTable
+from pixpnet.training.doubt_signals import DoubtSignals
 from pixpnet.training.evaluation import Evaluation, ReadingCounts, batch_count, evaluation_of
+from pixpnet.training.kept_scores import SplitScores
 
 
 @dataclass(frozen=True)
@@ -27,12 +29,12 @@ class Evaluated:
     Attributes:
         after: the model itself.
         before: as it was before its prototypes were replaced.
-        logits: of the model, for every image in its order.
+        scores: what the model made of every image, in its order.
     """
 
     after: Evaluation
     before: Evaluation
-    logits: Float[Tensor, "images classes"]
+    scores: SplitScores
 
 
 def evaluate_both(
@@ -56,6 +58,7 @@ def evaluate_both(
     embed = model.embed if entrance is None else entrance.embed
     logits: tuple[list[Tensor], list[Tensor]] = [], []
     labels: list[Tensor] = []
+    signals = DoubtSignals(model)
     readings = tuple(ReadingCounts(network.head) for network in (model, before))
     total = batch_count(batches)
     with evaluating(model), evaluating(before):
@@ -66,13 +69,16 @@ def evaluate_both(
                 output = network.compare(embeddings)
                 counted.update(output.matches.scores, output.logits, batch.labels)
                 held.append(output.logits.float().cpu())
+                if network is model:
+                    signals.add(output)
             labels.append(batch.labels.cpu())
             if progress is not None:
                 progress("evaluating", done, total)
     truth = torch.cat(labels)
     after, earlier = (torch.cat(held) for held in logits)
     kept_counts, replaced = readings
-    return Evaluated(_evaluation(after, truth, kept_counts), _evaluation(earlier, truth, replaced), after)
+    scores = SplitScores(after, truth, *signals.compute())
+    return Evaluated(_evaluation(after, truth, kept_counts), _evaluation(earlier, truth, replaced), scores)
 
 
 def _evaluation(logits: Float[Tensor, "images classes"], labels: Tensor, readings: ReadingCounts) -> Evaluation:

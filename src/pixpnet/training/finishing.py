@@ -1,24 +1,30 @@
 """The end of a run: the kept model is read back from its file, as anyone else will, and evaluated."""
 
 import copy
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import torch
 
 from pixpnet.config import RunConfig
 from pixpnet.data import DataSet, Entry, plain_loader
 from pixpnet.model import PixPNet
+from pixpnet.model.calibration import Source, calibrate
 from pixpnet.model.file import backbone_in
 from pixpnet.model.weights import read_state
 from pixpnet.progress import named
+from pixpnet.records import ADDED_LATER
 from pixpnet.training.answers import AnswerLine, answer_lines
 from pixpnet.training.crops import write_crops
 from pixpnet.training.evaluation import Evaluation
 from pixpnet.training.features import ViewOf, plain_feature_loader
 from pixpnet.training.final_evaluation import Evaluated, evaluate_both
 from pixpnet.training.fitting import Fitting
+from pixpnet.training.folds import cheap_folds, scores_by_folds
+from pixpnet.training.kept_scores import SplitScores, write_scores
 from pixpnet.training.preparing import freeze
+from pixpnet.training.replacement_bound import ReplacementBound, bound_in
 from pixpnet.training.run import Run, RunError
 from pixpnet.training.workload import FEATURES
 
@@ -37,6 +43,8 @@ class Metrics:
         mean_field: mean share of the image that a cell sees.
         largest_field: largest share of the image that a cell sees.
         prototypes: how many.
+        replacement: on how many validation images the last replacement of the model left the answer, and on how many
+            provably; None where prototypes are never replaced, and in files of earlier versions.
     """
 
     chosen_epoch: int
@@ -48,6 +56,7 @@ class Metrics:
     mean_field: float
     largest_field: float
     prototypes: int
+    replacement: ReplacementBound | None = field(default=None, metadata=ADDED_LATER)
 
 
 def finish(fitting: Fitting, config: RunConfig, data: DataSet, device: torch.device) -> Metrics:
@@ -81,7 +90,11 @@ def finish(fitting: Fitting, config: RunConfig, data: DataSet, device: torch.dev
     opening = (
         f"final evaluation of the model of epoch {chosen.epoch}" if config.evaluate_on_test and len(data.test) else ""
     )
-    return evaluated(run, model, data, judged, opening, chosen.epoch, len(fitting.lines))
+    by_folds = None
+    if cheap_folds(fitting, config, data):
+        by_folds = partial(scores_by_folds, fitting, config, data, device, watcher.busy)
+    metrics = evaluated(run, model, data, judged, opening, chosen.epoch, len(fitting.lines), by_folds)
+    return replace(metrics, replacement=bound_in(fitting.lines[: chosen.epoch], len(data.val)))
 
 
 def before_replacement(run: Run, model: PixPNet) -> PixPNet:
@@ -102,8 +115,9 @@ def evaluated(
     opening: str,
     chosen_epoch: int,
     epochs: int,
+    by_folds: Callable[[], SplitScores] | None = None,
 ) -> Metrics:
-    """Evaluates a run's model, and keeps what it answered.
+    """Evaluates a run's model, calibrates it before the test split is opened, and keeps what it answered.
 
     Args:
         run: whose answers are kept, and which records that the test split is opened.
@@ -113,16 +127,24 @@ def evaluated(
         opening: why the test split is opened; empty where it stays closed.
         chosen_epoch: of the model.
         epochs: how many there were.
+        by_folds: scores of training images by models that did not learn from them, where validation images are few and
+            that is cheap.
     """
+    validation = judged(data.val, "final evaluation, validation")
+    splits = {"val": validation.scores}
+    if by_folds is not None:
+        splits["folds"] = by_folds()
+    _calibrate(run, model, splits)
     answers: list[AnswerLine] = []
     test = None
     if opening:
         entries = data.test.open(run.recorder(), opening)
         test = judged(entries, "final evaluation, test")
-        answers += answer_lines("test", entries, test.logits, model.class_names)
-    validation = judged(data.val, "final evaluation, validation")
+        splits["test"] = test.scores
+        answers += answer_lines("test", entries, test.scores.logits, model.class_names)
     replaced = model.origins is not None
-    run.write_answers([*answers, *answer_lines("val", data.val, validation.logits, model.class_names)])
+    run.write_answers([*answers, *answer_lines("val", data.val, validation.scores.logits, model.class_names)])
+    write_scores(run, splits)
     return Metrics(
         chosen_epoch=chosen_epoch,
         epochs=epochs,
@@ -134,3 +156,11 @@ def evaluated(
         largest_field=max(field.max_fraction for field in model.fields),
         prototypes=model.num_prototypes,
     )
+
+
+def _calibrate(run: Run, model: PixPNet, splits: Mapping[str, SplitScores]) -> None:
+    """Measures how certain the model may say to be, and puts that into its file: only then is the model fixed."""
+    source: Source = "folds" if "folds" in splits else "validation"
+    scores = splits["folds" if source == "folds" else "val"]
+    model.calibration = calibrate(scores.logits, scores.labels, source)
+    run.keep_calibrated(model)

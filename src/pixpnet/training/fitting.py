@@ -24,14 +24,15 @@ from pixpnet.parts.losses import LossParts, Step, loss_of
 from pixpnet.progress import named
 from pixpnet.records import from_plain, to_plain
 from pixpnet.settings import MemberSettings, Replacement
+from pixpnet.training.checkpoint import rename_former_extras
 from pixpnet.training.distances import TrainingDistances, training_distances
 from pixpnet.training.evaluation import Evaluation, evaluate
 from pixpnet.training.features import AnyBatch, ViewOf
 from pixpnet.training.groups import Group
-from pixpnet.training.log import REPLACED_DISTANCE, LogLine, log_line
+from pixpnet.training.log import LogLine, log_line
 from pixpnet.training.material import Material
 from pixpnet.training.optimizers import adam, follow_changes
-from pixpnet.training.replacement import replace_prototypes
+from pixpnet.training.replacing import replace_and_bound
 from pixpnet.training.run import Run, RunError
 from pixpnet.training.running_means import RunningMeans
 from pixpnet.training.selection import is_best, learnt_state
@@ -87,6 +88,7 @@ class Fitting(pl.LightningModule):
         self._means = {name: MeanMetric() for name in ("loss", "train_accuracy", *term_names(stages))}
         self._seen = RunningMeans()
         self._started = 0.0
+        self._refusals: Mapping[str, str] = {}
 
     # Batches ------------------------------------------------------------------------------------------------
 
@@ -170,9 +172,15 @@ class Fitting(pl.LightningModule):
             images = len(data.train), len(data.val), len(data.test)
             batch_size = self.material.loading.batch_size
             later = len(data.test) if self.material.features is not None and self.run.config.evaluate_on_test else 0
-            protos = self.model.num_prototypes
-            self.watcher.planned(workload(self.plan, steps, images, batch_size, protos, later))
+            protos, folds = self.model.num_prototypes, self._folds()
+            self.watcher.planned(workload(self.plan, steps, images, batch_size, protos, later, folds))
             self.watcher.begins(len(self.plan), len(self.lines), steps)
+
+    def _folds(self) -> int:
+        """How many networks are trained on folds at the end."""
+        from pixpnet.training.folds import FOLDS, cheap_folds  # which train networks like this one
+
+        return FOLDS if cheap_folds(self, self.run.config, self.material.data) else 0
 
     def on_train_epoch_start(self) -> None:
         """Puts every part into the mode of the stage, and randomness where it would be after any interruption."""
@@ -267,6 +275,7 @@ class Fitting(pl.LightningModule):
             raise self._diverged(f"validation loss became {before.loss} after epoch {self.current_epoch + 1}")
         after = before
         figures: dict[str, float] = {}
+        self._refusals = {}
         changes = bool(stage.at_end) and epoch.is_last
         if changes:
             self.learnt, self.learnt_architecture = learnt_state(self.model), self.model.architecture
@@ -289,6 +298,7 @@ class Fitting(pl.LightningModule):
             val_loss_after=None if patches is None else patches.loss,
             best=best,
             seconds=round(time.monotonic() - self._started, 3),
+            refusals=dict(self._refusals),
         )
         self.lines.append(line)
         values = {**to_plain(line), **line.terms, **line.figures}
@@ -306,18 +316,11 @@ class Fitting(pl.LightningModule):
 
     def replace_prototypes(self, settings: Replacement) -> Mapping[str, float]:
         """See `Learner`."""
-        entries = self.material.data.train
-        origins = replace_prototypes(
-            self.model,
-            self._plain_batches(entries),
-            entries,
-            settings,
-            self.device,
-            self._busy,
-            self._answering.embed,
-        )
-        self.taken_from = tuple(origin.image for origin in origins)
-        return {REPLACED_DISTANCE: sum(origin.distance for origin in origins) / len(origins)}
+        batches, embed = self._plain_batches, self._answering.embed
+        replaced = replace_and_bound(self.model, batches, self.material.data, settings, embed, self.device, self._busy)
+        self.taken_from = tuple(origin.image for origin in replaced.origins)
+        self._refusals = replaced.refusals
+        return replaced.figures
 
     def training_distances(self) -> TrainingDistances:
         """See `Learner`."""
@@ -390,14 +393,8 @@ class Fitting(pl.LightningModule):
         if "learnt_architecture" in state:
             self.learnt_architecture = from_plain(kind, state["learnt_architecture"], "architecture")
         self.lines = [log_line(line) for line in state["lines"]]
-        _rename_former_extras(checkpoint["state_dict"])
+        rename_former_extras(checkpoint["state_dict"])
         self.learnt = state["learnt"]
         self.taken_from = tuple(state["taken_from"])
         origins = state["origins"]
         self.model.origins = origins and tuple(from_plain(Origin, origin, "origins") for origin in origins)
-
-
-def _rename_former_extras(state: dict[str, Any]) -> None:
-    """Checkpoints of earlier versions called the classifier of the pretraining otherwise."""
-    for name in [name for name in state if name.startswith("pooled.")]:
-        state[f"extras.{name}"] = state.pop(name)

@@ -2,10 +2,10 @@
 
 import csv
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from io import StringIO
 
-from pixpnet.records import from_plain, to_plain
+from pixpnet.records import ADDED_LATER, from_plain, to_plain
 
 REPLACED_DISTANCE = "replaced_distance"
 _FORMER_TERMS = ("cross_entropy", "cluster", "separation")
@@ -30,6 +30,7 @@ class LogLine:
         best: whether this epoch's model was kept: the validation accuracy after replacement is within one standard
             error of the best so far. The last such epoch is the run's model; it need not be the most accurate.
         seconds: how long the epoch took.
+        refusals: figures that cannot be told, by the name of their column, and why.
     """
 
     epoch: int
@@ -44,6 +45,7 @@ class LogLine:
     val_loss_after: float | None
     best: bool
     seconds: float
+    refusals: dict[str, str] = field(default_factory=dict, metadata=ADDED_LATER)
 
     @property
     def replaced_distance(self) -> float | None:
@@ -54,14 +56,14 @@ class LogLine:
 def log_text(lines: Sequence[LogLine]) -> str:
     """The log as a table: a column for each loss term and each figure that any line has."""
     terms = dict.fromkeys(name for line in lines for name in line.terms)
-    figures = dict.fromkeys([REPLACED_DISTANCE, *(name for line in lines for name in line.figures)])
-    open_up = {"terms": terms, "figures": figures}
-    columns = [name for field in fields(LogLine) for name in open_up.get(field.name, {field.name: None})]
+    figures = dict.fromkeys([REPLACED_DISTANCE, *(name for line in lines for name in (*line.figures, *line.refusals))])
+    open_up = {"terms": terms, "figures": figures, "refusals": {}}
+    columns = [name for part in fields(LogLine) for name in open_up.get(part.name, {part.name: None})]
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
     for line in lines:
-        values = {**to_plain(line), **line.terms, **line.figures}
+        values = {**to_plain(line), **line.terms, **line.figures, **line.refusals}
         writer.writerow("" if values.get(column) is None else values[column] for column in columns)
     return text.getvalue()
 

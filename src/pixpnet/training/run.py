@@ -11,6 +11,7 @@ metrics.json        accuracies of the model that was kept
 answers.csv         what it answered for each test and validation image: file, class, logits of the best classes
 log.csv             one line for each epoch
 manifest.json       digests of the files above, so that parts of another run are not taken for this one's
+scores.safetensors  the logits of all classes for each image that it was evaluated on, and signs of doubt
 openings.jsonl      one line for each time the test split was opened
 checkpoints/        where to go on after an interruption; and the prototypes as they were learnt, before replacement
 ```
@@ -296,6 +297,11 @@ class Run:
         with self.manifest.replacing(MODEL_FILE) as temporary:
             model.save(temporary)
         self.write(PROTOTYPES_FILE, prototypes_listing(model))
+
+    def keep_calibrated(self, model: PixPNet) -> None:
+        """Writes the run's model again, with what has been measured of its certainty since."""
+        with self.manifest.replacing(MODEL_FILE) as temporary:
+            model.save(temporary)
 
     def learnt_architecture(self) -> Any:
         """Of the network before replacement; runs of earlier versions do not say, and it was the configuration's.

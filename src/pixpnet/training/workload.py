@@ -13,6 +13,8 @@ _PICTURE_COST = 0.1
 # Where features are kept, a batch passes through what stands behind the stem; to make the features of one image takes
 # the stem, which is nearly all of the network.
 _FEATURES_COST = 3.0
+CALIBRATION = "calibration"
+"""What tasks that train on folds have in their names."""
 FEATURES = "features"
 """What tasks that compute features have in their names."""
 
@@ -42,6 +44,7 @@ def workload(
     batch_size: int,
     prototypes: int,
     features_at_end: int = 0,
+    folds: int = 0,
 ) -> Workload:
     """Counts what a plan asks for.
 
@@ -53,15 +56,18 @@ def workload(
         prototypes: how many.
         features_at_end: of how many images features are computed behind the last epoch: of the test images, which are
             not opened before.
+        folds: how many more times a network is trained at the end, on a little less than all training images.
     """
     train, val, test = (ceil(count / batch_size) for count in images)
 
     def cost(epoch: Epoch) -> float:
         changes = bool(epoch.stage.at_end) and epoch.is_last
-        validations = (1 + changes) if epoch.stage.validated else 0
+        # Behind a replacement once more, for what it can have changed.
+        validations = (1 + changes if epoch.stage.validated else 0) + changes
         return STEP_COST * steps + val * validations + (train if changes else 0)
 
     ending = val + test + _PICTURE_COST * prototypes + _FEATURES_COST * features_at_end
+    ending += folds * STEP_COST * steps * len(plan)
     return Workload(tuple(map(cost, plan)), ending)
 
 
@@ -101,6 +107,8 @@ class RunProgress:
             cost = _PICTURE_COST
         elif ending and FEATURES in task:
             cost = _FEATURES_COST
+        elif ending and CALIBRATION in task:
+            cost = STEP_COST
         self._tasks[task] = done * cost
         self._count()
 

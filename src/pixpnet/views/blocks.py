@@ -8,6 +8,7 @@ from pixpnet.box import hull
 from pixpnet.colors import REGIONS
 from pixpnet.explanation import ClassExplanation, Explanation, Term
 from pixpnet.explanation.brief import SHOWN, parts_words
+from pixpnet.explanation.certainty import doubt_text
 from pixpnet.explanation.deciding_text import deciding_text
 from pixpnet.explanation.path_text import leaf_text, not_found_text, other_answers_text
 from pixpnet.explanation.quality import matters_text, qualities_text
@@ -134,6 +135,7 @@ class ExplanationBlock:
         others: why not.
         readings: what other readings of the same scores answer, and what not finding rests on; empty for a sum.
         deciding: which scores decide, where that was asked for; else empty.
+        doubt: that the image looks like nothing known; empty where there is no doubt.
     """
 
     image: str
@@ -147,6 +149,7 @@ class ExplanationBlock:
     others: tuple[ClassBlock, ...]
     readings: str
     deciding: str
+    doubt: str
 
 
 @dataclass(frozen=True)
@@ -182,6 +185,7 @@ def explanation_block(explanation: Explanation, stock: Stock, truth: str | None 
         predicted=predicted,
         others=tuple(others),
         deciding=deciding_text(explanation),
+        doubt=doubt_text(explanation),
         readings=" ".join(filter(None, (other_answers_text(explanation), not_found_text(explanation)))),
     )
 

@@ -16,6 +16,7 @@ from pixpnet.training.answers import AnswerLine
 from pixpnet.views.pictures import image_pixels, training_pixels
 from pixpnet.views.prototypes import grid_names
 from pixpnet.views.stock import Mark, Picture, Shot, Stock
+from pixpnet.views.trust import TrustBlock
 from pixpnet.views.words import deviation, percent
 
 
@@ -44,6 +45,8 @@ class Report:
         notes: what the reader must know about this report, such as that the data were not at hand.
         config: text of `config.yaml`.
         versions: of what made the page.
+        trust: how far the model can be trusted; None where nobody asked.
+        run: the name of the run's folder, for commands.
     """
 
     title: str
@@ -58,6 +61,8 @@ class Report:
     notes: tuple[str, ...]
     config: str
     versions: Mapping[str, str]
+    trust: TrustBlock | None = None
+    run: str = "RUN"
 
 
 @dataclass(frozen=True)

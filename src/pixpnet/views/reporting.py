@@ -22,6 +22,7 @@ from pixpnet.training.converting import conversion_note
 from pixpnet.training.evaluation import Evaluation, evaluation_of
 from pixpnet.views.page import report_page
 from pixpnet.views.report import Example, Report, Tested, tested
+from pixpnet.views.trust import trust_block
 from pixpnet.whole_file import written_whole
 
 _BATCH = 64
@@ -125,6 +126,8 @@ def report(
             notes=tuple(notes),
             config=(run_folder.path / "config.yaml").read_text(encoding="utf-8"),
             versions={"pixpnet": version("pixpnet"), "torch": version("torch"), "Python": python_version()},
+            trust=trust_block(run_folder, model),
+            run=run_folder.path.name,
         )
     )
     return ReportPage(page, tuple(notes), tested(shown), missing)

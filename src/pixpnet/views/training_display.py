@@ -10,6 +10,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from pixpnet.fields.probe import Verification
 from pixpnet.settings import kept_epoch
 from pixpnet.training import LogLine, Watcher
+from pixpnet.training.replacement_bound import PROVEN, STAYED
 from pixpnet.training.workload import RunProgress, Workload
 from pixpnet.views.console import plain_console, visible_output
 from pixpnet.views.progress import NowAndThen, clock
@@ -127,7 +128,7 @@ class _Bars:
             words.append(f"validation {percent(line.val_accuracy):>7s}")
         self._patches = self._patches or line.replaced_distance is not None
         if line.replaced_distance is not None and line.val_accuracy_after is not None:
-            words.append(f"after replacement {percent(line.val_accuracy_after):>7s}")
+            words.append(f"after replacement {percent(line.val_accuracy_after):>7s}{_stayed(line)}")
         elif line.val_accuracy_after is not None and self._patches:
             words.append("prototypes are patches")
         if line.best:
@@ -136,3 +137,12 @@ class _Bars:
 
     def _say(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _stayed(line: LogLine) -> str:
+    """How many answers replacement left as they were, and how many of those provably."""
+    if STAYED not in line.figures:
+        return ""
+    proven = line.figures.get(PROVEN)
+    surely = "no bound" if proven is None else f"{percent(proven)} provably"
+    return f" ({percent(line.figures[STAYED])} the same answer, {surely})"

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pixpnet import wording
+from pixpnet.explanation.certainty import probability_words
 from pixpnet.explanation.path_text import turn_text
 from pixpnet.explanation.record import ClassExplanation, Explanation, Proof, Sight, Term
 from pixpnet.explanation.text import choice_text, score_text
@@ -128,9 +129,7 @@ def grid_words(explanation: Explanation, term: Term) -> str:
 
 def share_words(explanation: Explanation) -> str:
     """How sure the model says it is, with what that number is."""
-    best = explanation.predicted
-    kind = "softmax" if best.path is None else "probability by its tree"
-    return f"{kind} {probability(best.share)}, not calibrated"
+    return probability_words(explanation, explanation.predicted)
 
 
 def adds_words(explained: ClassExplanation, index: int) -> str:

@@ -1,0 +1,175 @@
+"""Does it know what it does not know? How well signs of doubt tell images of a run's own kind from others.
+
+For each sign (larger = better known) two figures: **AUROC**, the share of pairs of a known and another image in which
+the known one has the larger value, equal ones counting half; and the **false positive rate at 95 % recall**, the share
+of other images that pass a limit which 95 % of the known ones pass. Intervals draw the images of both sides again.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from pixpnet.metrics.bootstrap import Estimate
+from pixpnet.model import PixPNet
+from pixpnet.model.modes import evaluating
+from pixpnet.progress import Progress
+from pixpnet.training.doubt_signals import DoubtSignals
+from pixpnet.training.kept_scores import UNKNOWN, SplitScores
+
+RECALL = 0.95
+LARGEST_LOGIT, LARGEST_SCORE, DECIDING = "largest logit", "largest score", "length of the deciding list"
+_DRAWS = 500
+_LEVEL = 0.95
+_Values = Float[np.ndarray, " _images"]
+
+
+@dataclass(frozen=True)
+class SignResult:
+    """How well one sign of doubt tells known images from others.
+
+    Attributes:
+        sign: its name.
+        auroc: share of pairs in the right order; None where one side has no value.
+        false_positives: share of others that pass where 95 % of the known do; None where one side has no value.
+        known: how many known images have a value.
+        others: how many others have one.
+        undefined: how many images of both sides have none.
+        reason: why none has; empty where some have.
+    """
+
+    sign: str
+    auroc: Estimate | None
+    false_positives: Estimate | None
+    known: int
+    others: int
+    undefined: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class DoubtResult:
+    """How well a model tells images of its own kind from another kind.
+
+    Attributes:
+        against: what the others are.
+        known_split: which images of its own kind.
+        signs: one result for each sign.
+        warned: share of the others that the model warns of; None where it has no limit for that.
+        limit: below which largest logit it warns.
+        known_logits: the largest logits of the known images.
+        other_logits: of the others.
+    """
+
+    against: str
+    known_split: str
+    signs: tuple[SignResult, ...]
+    warned: float | None
+    limit: float | None
+    known_logits: tuple[float, ...]
+    other_logits: tuple[float, ...]
+
+
+def scores_of(
+    model: PixPNet, batches: Iterable[Any], device: torch.device | str = "cpu", progress: Progress | None = None
+) -> tuple[SplitScores, str]:
+    """What a model makes of images whose classes do not matter, and why lists that decide cannot be told, if so."""
+    signals, logits = DoubtSignals(model), list[Tensor]()
+    with evaluating(model), torch.no_grad():
+        for done, images in enumerate(batches, start=1):
+            output = model(images.to(device, model.dtype))
+            signals.add(output)
+            logits.append(output.logits.float().cpu())
+            if progress is not None:
+                progress("asking about other images", done, 0)
+    together = torch.cat(logits or [torch.zeros(0, model.num_classes)])
+    return SplitScores(together, torch.zeros(len(together), dtype=torch.int64), *signals.compute()), signals.refusal
+
+
+def compare_doubt(
+    model: PixPNet, known: SplitScores, known_split: str, others: SplitScores, against: str, refusal: str, seed: int = 0
+) -> DoubtResult:
+    """How well each sign of doubt tells known images from others.
+
+    Args:
+        model: whose scores they are.
+        known: scores of images of its own kind that it did not learn from.
+        known_split: what those are.
+        others: scores of other images.
+        against: what those are.
+        refusal: why lists that decide cannot be told; empty where they can.
+        seed: of the intervals' draws.
+    """
+    signs = (
+        _result(LARGEST_LOGIT, _largest(known), _largest(others), "", seed),
+        _result(LARGEST_SCORE, known.largest_scores.double().numpy(), others.largest_scores.double().numpy(), "", seed),
+        _result(DECIDING, _short(known), _short(others), refusal, seed),
+    )
+    limit = None if model.calibration is None else model.calibration.least_logit
+    largest = others.logits.double().amax(dim=1)
+    return DoubtResult(
+        against=against,
+        known_split=known_split,
+        signs=signs,
+        warned=None if limit is None or not len(others) else float((largest < limit).double().mean()),
+        limit=limit,
+        known_logits=tuple(known.logits.double().amax(dim=1).tolist()),
+        other_logits=tuple(largest.tolist()),
+    )
+
+
+def auroc(known: _Values, others: _Values) -> float:
+    """The share of pairs in which the known one is larger; equal ones count half.
+
+    >>> auroc(np.array([3.0, 1.0]), np.array([1.0, 0.0]))
+    0.875
+    """
+    order = np.sort(others)
+    below, not_above = (np.searchsorted(order, known, side=side) for side in ("left", "right"))
+    return float((below + not_above).sum() / (2 * len(known) * len(others)))
+
+
+def false_positive_rate(known: _Values, others: _Values, recall: float = RECALL) -> float:
+    """The share of others at or above the largest limit that a share of the known reach.
+
+    >>> false_positive_rate(np.arange(20.0), np.array([0.0, 1.0, 5.0, 9.0]))
+    0.75
+    """
+    limit = np.sort(known)[len(known) - ceil(recall * len(known) - 1e-9)]
+    return float((others >= limit).mean())
+
+
+def _largest(scores: SplitScores) -> _Values:
+    """The largest logit of each image."""
+    return scores.logits.double().amax(dim=1).numpy()
+
+
+def _short(scores: SplitScores) -> _Values:
+    """Short lists are signs of what is known; where there is none there is no number."""
+    lengths = scores.deciding.double()
+    return torch.where(scores.deciding == UNKNOWN, torch.nan, -lengths).numpy()
+
+
+def _result(sign: str, known: _Values, others: _Values, reason: str, seed: int) -> SignResult:
+    sides = [side[~np.isnan(side)] for side in (known, others)]
+    undefined = len(known) + len(others) - sum(map(len, sides))
+    if not all(map(len, sides)):
+        return SignResult(sign, None, None, len(sides[0]), len(sides[1]), undefined, reason or "there are no images")
+    random = np.random.default_rng(seed)
+    draws = [[side[random.integers(len(side), size=len(side))] for side in sides] for _ in range(_DRAWS)]
+    estimates = [
+        _estimate(measure(*sides), [measure(*drawn) for drawn in draws], sides)
+        for measure in (auroc, false_positive_rate)
+    ]
+    return SignResult(sign, estimates[0], estimates[1], len(sides[0]), len(sides[1]), undefined, "")
+
+
+def _estimate(value: float, draws: Sequence[float], sides: Sequence[_Values]) -> Estimate:
+    low, high = np.quantile(draws, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]).tolist()
+    count = sum(map(len, sides))
+    return Estimate(value, low, high, count, count)

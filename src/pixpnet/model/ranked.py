@@ -1,0 +1,19 @@
+"""The scores of an image in the order of their size, with the least that each prototype of a model can score."""
+
+import numpy as np
+from jaxtyping import Float, Float64
+from torch import Tensor
+
+from pixpnet.model.network import PixPNet
+from pixpnet.parts.ranking import RankedScores
+
+
+def ranked_scores(model: PixPNet, scores: Float[Tensor, " protos"]) -> RankedScores:
+    """The scores of one image, ranked."""
+    return RankedScores.of(scores, least_scores(model))
+
+
+def least_scores(model: PixPNet) -> Float64[np.ndarray, " protos"]:
+    """The least that each prototype can score."""
+    grids = [(len(grid.prototypes), grid.comparison.score_bounds()[0]) for grid in model.grids]
+    return np.concatenate([np.full(count, least) for count, least in grids])

@@ -1,0 +1,72 @@
+"""Signs of doubt: AUROC by counting pairs, false positives by hand, lists without a length counted as undefined."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pixpnet.metrics.doubt import DECIDING, auroc, compare_doubt, false_positive_rate, scores_of
+from pixpnet.model.calibration import Calibration
+from pixpnet.training.kept_scores import UNKNOWN, SplitScores
+from tests.explanation.toys import real
+
+NUMBERS = st.lists(st.integers(0, 6), min_size=1, max_size=12)
+
+
+@given(known=NUMBERS, others=NUMBERS)
+def test_auroc_is_the_share_of_pairs_in_the_right_order(known: list[int], others: list[int]) -> None:
+    pairs = [1.0 if one > other else 0.5 if one == other else 0.0 for one in known for other in others]
+    assert auroc(np.array(known, float), np.array(others, float)) == pytest.approx(np.mean(pairs))
+
+
+@given(known=NUMBERS, others=NUMBERS)
+def test_the_limit_of_the_false_positives_is_reached_by_95_percent_and_no_larger_one_is(
+    known: list[int], others: list[int]
+) -> None:
+    limits = [limit for limit in known if sum(value >= limit for value in known) >= 0.95 * len(known)]
+    expected = np.mean([value >= max(limits) for value in others])
+    assert false_positive_rate(np.array(known, float), np.array(others, float)) == pytest.approx(expected)
+
+
+def split(largest: list[float], lengths: list[int]) -> SplitScores:
+    logits = torch.tensor([[value, 0.0, 0.0] for value in largest])
+    zeros = torch.zeros(len(largest), dtype=torch.int64)
+    return SplitScores(logits, zeros, logits[:, 0], torch.tensor(lengths, dtype=torch.int64))
+
+
+def test_each_sign_has_its_figures_and_what_is_undefined_is_counted() -> None:
+    model = real()
+    model.calibration = Calibration(1.0, "validation", 1, (0.1,), 4.0)
+    known, others = split([9, 8, 7, 5], [1, 2, UNKNOWN, 2]), split([6, 3, 2, 1], [3, 3, 3, UNKNOWN])
+    result = compare_doubt(model, known, "test", others, "noise", "")
+    logit, score, length = result.signs
+    assert logit.auroc is not None and logit.auroc.mean == 15 / 16
+    assert logit.false_positives is not None and logit.false_positives.mean == 0.25
+    assert length.auroc is not None and length.auroc.mean == 1.0
+    assert (length.known, length.others, length.undefined) == (3, 3, 2)
+    assert result.warned == 0.75 and score.undefined == 0
+    assert logit.auroc.low is not None and logit.auroc.high is not None
+    assert logit.auroc.low <= logit.auroc.mean <= logit.auroc.high
+
+
+def test_where_lists_cannot_be_told_the_reason_is() -> None:
+    known = split([9, 8], [UNKNOWN] * 2)
+    result = compare_doubt(real(), known, "val", known, "itself", "bounds say nothing")
+    (length,) = [sign for sign in result.signs if sign.sign == DECIDING]
+    assert length.auroc is None and length.reason == "bounds say nothing" and length.undefined == 4
+    assert result.warned is None
+
+
+def test_scores_of_images_are_those_of_the_network() -> None:
+    model = real()
+    images = torch.randn(5, 3, 48, 48, generator=torch.Generator().manual_seed(0))
+    scores, refusal = scores_of(model, [images[:3], images[3:]])
+    with torch.no_grad():
+        output = model(images)
+    torch.testing.assert_close(scores.logits, output.logits)
+    torch.testing.assert_close(scores.largest_scores, output.matches.scores.amax(dim=1))
+    assert refusal == "" and ((scores.deciding >= 1) & (scores.deciding <= 6)).all()
+    assert len(replace(scores, labels=scores.labels)) == 5

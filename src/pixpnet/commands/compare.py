@@ -12,7 +12,7 @@ from pixpnet.commands.family_text import csv_table, in_percent, latex_table, spr
 from pixpnet.commands.output import check_output
 from pixpnet.views.console import plain_console
 from pixpnet.views.progress import progress_bars
-from pixpnet.wording import aligned
+from pixpnet.wording import aligned, percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from pixpnet.metrics.bootstrap import Estimate
     from pixpnet.metrics.family_table import FamilyRow
+    from pixpnet.metrics.recurring import Recurring
     from pixpnet.metrics.suite import RunGroup, Spread
 
 EXAMPLES = """examples:
@@ -60,6 +61,7 @@ def run(args: Namespace) -> int:
     """Prints runs side by side."""
     from pixpnet.metrics.suite import compare
     from pixpnet.model.file import MODEL_FILE
+    from pixpnet.records import to_plain
 
     for path in filter(None, (args.out, args.venn)):
         check_output(path, _FIGURES)
@@ -74,13 +76,18 @@ def run(args: Namespace) -> int:
     rows = _audited(trained, args)
     _draw(rows, args)
     if form == "json":
-        tables = {"family": [_family_record(row) for row in rows], "measured": [_record(group) for group in groups]}
+        tables = {
+            "family": [_family_record(row) for row in rows],
+            "measured": [_record(group) for group in groups],
+            "recurring": [to_plain(found) for found in _recurring(rows)],
+        }
         sys.stdout.write(json.dumps(tables, indent=1) + "\n")
     elif form in ("csv", "latex"):
         sys.stdout.write(csv_table(rows) if form == "csv" else latex_table(rows))
     else:
         texts = [text_table(rows)] if rows else []
         texts += [_text(groups)] if groups else []
+        texts += map(_recurring_text, _recurring(rows))
         sys.stdout.write("\n".join(texts))
     return 0
 
@@ -94,6 +101,32 @@ def _audited(runs: Sequence[Path], args: Namespace) -> tuple[FamilyRow, ...]:
         return family_table(
             runs, args.data, trust_code=args.trust_code, device=str(choose_device(args.device)), progress=progress
         )
+
+
+def _recurring(rows: Sequence[FamilyRow]) -> list[Recurring]:
+    """Which prototypes recur, for each row with several seeds whose prototypes are patches."""
+    from pixpnet.metrics.recurring import recurring
+
+    results = [recurring(row.runs) for row in rows if len(row.runs) > 1]
+    return [result for result in results if result is not None]
+
+
+def _recurring_text(found: Recurring) -> str:
+    """The prototypes that recur, in words."""
+    chance = "" if found.by_chance is None else f"; {percent(found.by_chance)} by chance"
+    share, in_all, image = map(_with_interval, (found.share, found.in_all, found.same_image))
+    return (
+        f"Of the prototypes of one seed, {share} recur in another{chance}, and {in_all} in all {len(found.runs) - 1} "
+        "others: of the same class and training image, with exact regions that overlap by half or more. "
+        f"{image} have the image in common.\n  {', '.join(found.runs)}\n"
+    )
+
+
+def _with_interval(share: Estimate | None) -> str:
+    if share is None:
+        return "none"
+    interval = "" if share.low is None or share.high is None else f" ({percent(share.low)} to {percent(share.high)})"
+    return f"{percent(share.mean)}{interval}"
 
 
 def _draw(rows: Sequence[FamilyRow], args: Namespace) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jsonargparse import Namespace
 
 from pixpnet.commands.calling import command
+from pixpnet.commands.seeds import run_seeds
 from pixpnet.config import RunConfig, config_from_plain
 from pixpnet.family import member_named
 from pixpnet.records import plain_fields
@@ -34,6 +35,7 @@ EXAMPLES = """examples:
   pixpnet train --member protopnet --help             another network of the family, and its options
   pixpnet train --member protopnet --preset laptop --print-config > mine.yaml
   pixpnet train --config mine.yaml --seed 1 --out runs/mine
+  pixpnet train --config mine.yaml --seeds 0 1 2 --out runs/mine     three runs, runs/mine/seed-0 and so on
   pixpnet train --resume runs/mine                    after an interruption of any kind"""
 
 
@@ -42,6 +44,8 @@ def run(args: Namespace) -> int:
     if (args.out is None) == (args.resume is None):
         sys.stderr.write("error: say where the run goes, --out RUN, or which one to go on with, --resume RUN\n")
         return 2
+    if args.seeds is not None:
+        return run_seeds(args, config_of(args), summary)
     from pixpnet.training import resume, train
     from pixpnet.views.training_display import display
 

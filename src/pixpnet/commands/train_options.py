@@ -11,27 +11,29 @@ A preset that comes behind a file stands above the settings of the file, and lea
 import sys
 from argparse import SUPPRESS
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn, get_type_hints
+from typing import Any, NoReturn
 
 import yaml
 from jsonargparse import ArgumentParser
 from jsonargparse._actions import ActionConfigFile
 
-from pixpnet.commands.option_words import flat, is_number_as_text, value_in
+from pixpnet.commands.foreign_options import refuse_foreign
+from pixpnet.commands.option_words import flat, value_in
+from pixpnet.commands.seeds import add_seeds
 from pixpnet.commands.spelling import spell
 from pixpnet.commands.start_option import taken_over
 from pixpnet.config import RunConfig, is_user_code
 from pixpnet.earlier_names import translate
 from pixpnet.family import DEFAULT, MEMBERS, Member, UnknownMember, member_named
 from pixpnet.members.recipes import RECIPES
-from pixpnet.records import plain_fields, refuse_mistyped, to_plain
+from pixpnet.records import plain_fields, to_plain
 from pixpnet.safe_yaml import load_yaml, read_yaml_text
 from pixpnet.settings import MemberSettings
 
 # Options of the command that are none of the run's.
-_OWN = ("out", "resume", "trust_code")
+_OWN = ("out", "resume", "seeds", "trust_code")
 # Options that decide about others; each has a value.
 _FIRST = ("--member", "--preset", "--recipe", "--config", "--resume")
 # The presets that suit drawn birds and photographs where no backbone is named, and one that is named with random
@@ -151,6 +153,7 @@ def _add_arguments(
     """
     parser.add_argument("--out", type=Path, default=None, metavar="RUN", help="a new folder for the run")
     parser.add_argument("--resume", type=Path, default=None, metavar="RUN", help="go on with an interrupted run")
+    add_seeds(parser)
     parser.add_argument(
         "--member",
         type=str,
@@ -377,7 +380,7 @@ def _checked_text(file: _File, member: Member) -> str:
             values = {name: value for name, value in values.items() if name not in {*settings, "member"}}
             text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
     try:
-        _refuse_foreign((RunConfig, member.config), values, file.name)
+        refuse_foreign((RunConfig, member.config), values, file.name)
     except ValueError as error:
         unsaid = file.member is None and member.name != DEFAULT
         _refuse(f"{error} (a file that names no member configures {DEFAULT})" if unsaid else str(error), 1)
@@ -385,19 +388,3 @@ def _checked_text(file: _File, member: Member) -> str:
         pairs = ", ".join(f"{old} is now {new}" for old, new in file.renamed.items())
         sys.stderr.write(f"{file.name} has names of an earlier version: {pairs}\n")
     return text
-
-
-def _refuse_foreign(records: Sequence[Any], values: object, where: str) -> None:
-    kinds = {name: kind for record in records for name, kind in get_type_hints(record).items()}
-    names = [field.name for record in records for field in plain_fields(record)]
-    if not isinstance(values, dict):
-        raise ValueError(f"{where}: expected options such as {', '.join(names[:3])}, got {str(values)[:100]!r}")
-    for name, value in values.items():
-        if name not in names:
-            raise ValueError(f"{where}: there is no option {str(name)[:100]!r}; there are {', '.join(names)}")
-        if is_dataclass(kinds[name]):
-            _refuse_foreign((kinds[name],), value, f"{where}: {name}")
-        elif isinstance(value, dict):
-            raise ValueError(f"{where}: {name} has no options of its own")
-        elif not is_number_as_text(value):
-            refuse_mistyped(kinds[name], value, f"{where}: {name}")

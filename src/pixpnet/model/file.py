@@ -170,6 +170,11 @@ def class_names_in(path: Path) -> tuple[str, ...]:
     return _card_in(path).class_names
 
 
+def origins_in(path: Path) -> tuple[Origin, ...] | None:
+    """The training patches of a run's prototypes, read without building anything; None where they are none."""
+    return _card_in(path).origins
+
+
 def _card_in(path: Path) -> Card:
     file = path / MODEL_FILE if path.is_dir() else path
     try:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from pixpnet.data import DataSet
     from pixpnet.metrics import TransferScores
+    from pixpnet.metrics.bootstrap import Estimate
+    from pixpnet.metrics.certainty import CertaintyTable
     from pixpnet.model import PixPNet
     from pixpnet.training import Evaluation
 
@@ -58,8 +60,9 @@ def run(args: Namespace) -> int:
     from pixpnet.data import Loading, plain_loader
     from pixpnet.data.registry import same_place
     from pixpnet.data.workers import num_workers_for
+    from pixpnet.metrics.evaluating import evaluate_with_certainty
     from pixpnet.records import to_plain
-    from pixpnet.training import Run, evaluate, open_data_of, refuse_other_classes
+    from pixpnet.training import Run, open_data_of, refuse_other_classes
     from pixpnet.training.location import located
 
     run_folder = Run(args.run)
@@ -87,7 +90,9 @@ def run(args: Namespace) -> int:
     loading = Loading(args.batch_size, num_workers_for(args.num_workers, device.type))
     batches = plain_loader(data, entries, model.preprocessing, loading)
     with progress_bars(console) as progress:
-        evaluation = evaluate(model.to(device), model.num_classes, batches, device, progress, decision=model.head)
+        labels = [entry.label for entry in entries]
+        both = evaluate_with_certainty(model.to(device), labels, batches, args.split, device, progress)
+    evaluation = both.evaluation
     scores = None
     if args.teacher is not None:
         from pixpnet.metrics import transfer_scores
@@ -97,14 +102,44 @@ def run(args: Namespace) -> int:
             scores = transfer_scores(model, teacher, batches, args.teacher_threshold, device, progress)
     if args.json:
         record = {"run": str(args.run), "data": data.name, "split": args.split, **to_plain(evaluation)}
+        record["certainty"] = to_plain(both.certainty)
         if scores is not None:
             record["transfer"] = to_plain(scores)
         sys.stdout.write(json.dumps(record, indent=1) + "\n")
     else:
         sys.stdout.write(_report(evaluation, model, data, args.split))
+        if both.certainty is not None:
+            sys.stdout.write("\n" + "\n".join(certainty_lines(both.certainty)) + "\n")
         if scores is not None:
             sys.stdout.write(_transferred(scores))
     return 0
+
+
+def certainty_lines(table: CertaintyTable) -> list[str]:
+    """How honest a model is about its answers, a line each for probabilities, sets and doubt."""
+    after, before, sets = table.after.error, table.before.error, table.sets
+    lines = [
+        f"probabilities are off by {percent(after.mean)} on average{_between(after)}, without calibration by "
+        f"{percent(before.mean)}{_between(before)}; temperature {table.temperature:.3g}",
+    ]
+    if sets.too_few:
+        lines.append(f"sets that cover {percent(sets.wanted)} hold all classes: too few images to calibrate on")
+    else:
+        lines.append(
+            f"sets that are to cover {percent(sets.wanted)} hold the true class of {percent(sets.held)} (95 % interval "
+            f"{percent(sets.interval.low)} to {percent(sets.interval.high)}); {sets.mean_size:.2f} classes on average"
+        )
+    if table.warned is not None and table.warned_interval is not None:
+        low, high = table.warned_interval.low, table.warned_interval.high
+        lines.append(
+            f"doubt about {percent(table.warned)} of the images (95 % interval {percent(low)} to {percent(high)})"
+        )
+    return lines
+
+
+def _between(estimate: Estimate) -> str:
+    low, high = estimate.low, estimate.high
+    return "" if low is None or high is None else f" (95 % interval {percent(low)} to {percent(high)})"
 
 
 def _transferred(scores: TransferScores) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """examples:
   pixpnet doubt runs/birds noise                      random pixels
-  pixpnet doubt runs/birds noise cub:CUB_200_2011     photographs, too; of another data set no test image is opened
+  pixpnet doubt runs/birds noise folder:photos        photographs, too; of another data set no test image is opened
   pixpnet doubt runs/photos birds --json              drawn birds against a model of photographs
 
 Known images are those that the run was evaluated on, whose scores it kept: nothing is opened for them. The result is

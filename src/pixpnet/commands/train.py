@@ -35,7 +35,7 @@ EXAMPLES = """examples:
   pixpnet train --member protopnet --help             another network of the family, and its options
   pixpnet train --member protopnet --preset laptop --print-config > mine.yaml
   pixpnet train --config mine.yaml --seed 1 --out runs/mine
-  pixpnet train --config mine.yaml --seeds 0 1 2 --out runs/mine     three runs, runs/mine/seed-0 and so on
+  pixpnet train --config mine.yaml --seeds 0 1 2 --out runs/three    three runs, runs/three/seed-0 and so on
   pixpnet train --resume runs/mine                    after an interruption of any kind"""
 
 

@@ -40,8 +40,9 @@ _STYLES = tuple((color, shape) for shape, color in product(SHAPES, COLORS))
 _OVERLAY_SIDE = 240  # about the pixels of a panel, so that outlines are thin and unbroken
 _LEGEND_ROW = 10
 # In inches; so many images are shown in large panels, one under the other.
-_PANEL, _SMALL_PANEL, _GAP, _HEAD, _LEAST_WIDTH = 2.2, 1.1, 0.3, 0.7, 7.5
+_PANEL, _SMALL_PANEL, _GAP, _HEAD, _LEAST_WIDTH = 2.2, 1.1, 0.3, 0.85, 7.5
 _LARGE_UP_TO = 20
+_ABOVE_NAMES = 15  # points; names of classes are wider than a small panel
 _DOTS = 110  # per inch
 
 
@@ -72,14 +73,14 @@ def contact_sheet(data: DataSet, entries: Sequence[Entry], augmentation: Augment
         )
         if number % layout.rows == 0:
             for axis, title in zip(axes[1:], ["test time", *["augmented"] * views], strict=True):
-                axis.set_title(title, fontsize=9, color=INK, loc="left", pad=3)
+                axis.set_title(title, fontsize=9, color=INK, loc="left", pad=_ABOVE_NAMES)
     size = data.preprocessing.size
     heading = figure.text(
         0.05 / layout.size[0],
         1 - 0.25 / layout.size[1],
-        f"{data.name}: {len(entries)} of {len(data.train)} training images, "
+        f"{data.name}: {len(entries)} of {len(data.train)} training images,\n"
         f"as in the file and as the network sees them ({size} x {size})",
-        fontsize=12,
+        fontsize=11,
         color=INK,
         ha="left",
         va="center",

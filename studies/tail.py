@@ -114,7 +114,7 @@ def main() -> int:
             data = open_run_data(config)
             if not args.test:
                 split = folds((*data.train, *data.val), 4, 0)[number]
-                data = replace(data, train=split.kept, val=split.taken)
+                data = replace(data, train=split.remaining, val=split.taken)
             folder = first if not start else args.out / f"{title} {where}".replace(" ", "_")
             results[f"{title} {where}"] = fitted(data, config, folder)
             with file.open("a") as written:

@@ -60,7 +60,8 @@ def trained(config: RunConfig, path: Path) -> Path:
     began = time.process_time()
     if (path / "config.yaml").exists():
         there = read_config(path / "config.yaml")
-        if replace(there, start_model="", teacher_model="") != config:
+        # How many processes read images decides nothing.
+        if replace(there, start_model="", teacher_model="", num_workers=config.num_workers) != config:
             raise ValueError(f"{path} was trained with other settings: move it away, or choose another --out")
     if not (path / "config.yaml").exists():
         train(config, path, Nobody())

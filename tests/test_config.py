@@ -127,7 +127,10 @@ def test_settings_of_another_member_are_refused() -> None:
         ({"size": 1.5}, r"configuration\.size: expected a value of type int, got 1\.5"),
         ({"size": 0}, r"configuration: size is a number of pixels above 0, got 0"),
         ({"seed": -1}, r"configuration: seed is not negative, got -1"),
-        ({"num_workers": -2}, r"configuration: num_workers is auto or 0 to 512, got -2: choose another --num-workers"),
+        (
+            {"num_workers": -2},
+            r"configuration: num_workers is at most 512, at least 0, or auto; got -2: choose another --num-workers",
+        ),
         ({"validation_fraction": 0}, r"configuration: validation_fraction is between 0 and 1, got 0\.0"),
         ({"validation_fraction": 1}, r"configuration: validation_fraction is between 0 and 1, got 1\.0"),
         ({"on_bad": "weep"}, r"configuration\.on_bad: expected one of 'stop', 'skip', got 'weep'"),

@@ -40,7 +40,8 @@ def refuse_other_workers(num_workers: NumWorkers) -> None:
     """
     if num_workers != "auto" and not 0 <= num_workers <= _MOST_WORKERS:
         raise ValueError(
-            f"num_workers is auto or 0 to {_MOST_WORKERS}, got {num_workers}: choose another --num-workers"
+            f"num_workers is at most {_MOST_WORKERS}, at least 0, or auto; got {num_workers}: "
+            "choose another --num-workers"
         )
 
 

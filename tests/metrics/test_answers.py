@@ -143,7 +143,7 @@ def test_each_image_takes_one_forward_pass_and_batches_change_nothing(monkeypatc
     monkeypatch.setattr(PixPNet, "embed", lambda self, images: passed.append(len(images)) or embed(self, images))
     told: list[tuple[int, int]] = []
     samples = [APART, TOGETHER, APART]
-    by_two = list(answers(finder(), samples, lambda done, total: told.append((done, total)), batch_size=2))
+    by_two = list(answers(finder(), samples, lambda _, done, total: told.append((done, total)), batch_size=2))
     assert passed == [2, 1]
     assert told == [(1, 3), (2, 3), (3, 3)]
     one_by_one = list(answers(finder(), samples, batch_size=1))

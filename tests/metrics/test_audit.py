@@ -228,11 +228,20 @@ def test_fields_that_are_not_those_of_the_network_are_found_by_the_probe(run: Pa
     assert result.localization.disagreements > 0
 
 
+def with_weights(model: PixPNet, factor: float, monkeypatch: pytest.MonkeyPatch) -> PixPNet:
+    """The model, whose reasons claim other weights than it has."""
+    reasons = model.head.reasons
+
+    def others(scores: Tensor, labels: Sequence[int]) -> Sum:
+        plain = reasons(scores, labels)
+        return Sum(factor * plain.weights, plain.constant)
+
+    monkeypatch.setattr(model.head, "reasons", others)
+    return model
+
+
 def test_logits_that_are_not_the_sum_that_the_head_claims_are_found(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = PixPNet.load(run)
-    weights = model.head.weights()
-    monkeypatch.setattr(model.head, "weights", lambda: 1.001 * weights)
-    result = audited(run, None, model)
+    result = audited(run, None, with_weights(PixPNet.load(run), 1.001, monkeypatch))
     assert result.reasoning.verdict == "fails"
     assert result.reasoning.largest_error == pytest.approx(0.001, rel=1e-2)
 
@@ -264,9 +273,7 @@ def test_a_decision_that_refuses_to_give_reasons_fails_and_says_why(run: Path, m
 
 
 def test_reasons_that_are_no_number_are_not_true(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = PixPNet.load(run)
-    weights = model.head.weights() * float("nan")
-    monkeypatch.setattr(model.head, "weights", lambda: weights)
+    model = with_weights(PixPNet.load(run), float("nan"), monkeypatch)
     assert audited(run, None, model).reasoning.verdict == "fails"
 
 
@@ -303,7 +310,8 @@ def test_a_run_from_before_there_were_members_audits_as_it_did_then(
     expected["localization"] = expected.pop("localisation")
     for finding in expected["localization"]["findings"]:  # percent signs had no space then
         finding |= {name: re.sub(r"(?<=\d)%", " %", finding[name]) for name in ("claim", "evidence")}
-    # What wins was not looked at then.
+    # What replacement can have changed, and what wins, was not looked at then.
+    assert result["conduct"]["metrics"].pop("replacement") is None
     assert result["localization"].pop("winning_region") > 0
     assert result["localization"].pop("images") == 9
     assert "region that wins" in result["localization"]["findings"].pop(1)["claim"]

@@ -44,7 +44,7 @@ def network() -> PixPNet:
 def measured(model: PixPNet, data: DataSet, folder: Path) -> Places:
     told: list[tuple[int, int]] = []
     with ResultStore(folder, {"about": "this"}) as results:
-        places = measure_places(model, data, data.val, 0, results, lambda done, total: told.append((done, total)))
+        places = measure_places(model, data, data.val, 0, results, lambda _, done, total: told.append((done, total)))
     assert all(done <= total for done, total in told)
     return places
 

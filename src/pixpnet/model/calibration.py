@@ -82,6 +82,7 @@ def calibrate(
 ) -> Calibration | None:
     """What logits of images that were not learnt from say about certainty; None without any image.
 
+    >>> import torch
     >>> logits = torch.tensor([[4.0, 0.0], [0.0, 4.0], [4.0, 0.0]])
     >>> calibrate(logits, torch.tensor([0, 1, 1]), "validation").temperature > 1
     True

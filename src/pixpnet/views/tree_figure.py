@@ -68,7 +68,7 @@ def leaf_words(classes: tuple[LeafClass, ...]) -> str:
     """The classes of a leaf in one line.
 
     >>> leaf_words((LeafClass("jay", 0.9), LeafClass("wren", 0.1))).replace(chr(160), " ")
-    'jay 90.0 %, wren 10.0 %'
+    'jay 90 %, wren 10 %'
     """
     return ", ".join(f"{leaf_class.class_name} {percent(leaf_class.share)}" for leaf_class in classes)
 

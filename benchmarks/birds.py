@@ -4,6 +4,7 @@ The yardsticks, both at 96 x 96: decoding a JPEG file with Pillow, which is what
 and a bird of five ellipses painted by Pillow at four times the size and reduced, without masks or background.
 """
 
+import argparse
 import io
 import time
 from collections.abc import Callable
@@ -14,6 +15,8 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from pixpnet.data.birds import SPECIES, draw_bird
+from results import arguments_of, record
+from side_by_side import noise
 
 ROUNDS = 9
 IMAGES = 60
@@ -21,6 +24,7 @@ IMAGES = 60
 
 def main() -> None:
     """Print images per second of CPU time, and ratios."""
+    arguments_of(argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter))
     cv2.setNumThreads(1)
     file = io.BytesIO()
     Image.fromarray(draw_bird(0, 0, 0).image).save(file, "JPEG", quality=90)
@@ -42,6 +46,8 @@ def main() -> None:
     print(f"{heading:45}{'images/s':>10}{'time / ours':>13}")
     for name, values in seconds.items():
         print(f"{name:45}{1 / median(values):10.0f}{median(values) / ours:13.2f}")
+        if name.startswith("Pillow"):
+            record("birds", name, median(values) / ours, noise([value / ours for value in values]), better="larger")
 
 
 def _five_ellipses(index: int) -> np.ndarray:

@@ -35,6 +35,7 @@ from pixpnet.explanation import Explanation, explain, prove
 from pixpnet.explanation.deciding import deciding
 from pixpnet.members.pixpnet import Architecture
 from pixpnet.model import Backbone, FieldWarning, Origin, PixPNet, picture_name
+from results import arguments_of, record
 
 LIMIT = 1.15
 DECIDING_LIMIT = 0.02
@@ -117,7 +118,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--images", type=int, default=30)
     parser.add_argument("--prove", action="store_true", help="measure a proof as well, in forward passes")
-    arguments = parser.parse_args()
+    arguments = arguments_of(parser)
     torch.set_num_threads(1)
     worst = 0.0
     print("explain / forward pass                first time   again   (field traced once, in forward passes)")
@@ -132,6 +133,7 @@ def main() -> int:
             explain(model, samples[0])
             first, again = ratio(model, samples), ratio(model, samples)
             worst = max(worst, again)
+            record("explaining", f"{backbone} {at}, {size} px".replace(" ,", ","), again)
             line = f"  {backbone + ' ' + at:20s} {size:3d} px  {1e3 * base:6.1f} ms    "
             line += f"{first:5.3f}   {again:5.3f}   {trace:5.1f}"
             if arguments.prove:
@@ -143,6 +145,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         model = network("resnet18", "layer3", 224, Path(folder), MANY_CLASSES)
         share = deciding_ratio(model, images(model, arguments.images))
+    record("explaining", f"which of {model.num_prototypes} scores decide", share)
     print(
         f"which of {model.num_prototypes} scores decide / forward pass: {share:.4f}, wanted: at most {DECIDING_LIMIT}"
     )

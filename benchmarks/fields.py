@@ -7,6 +7,7 @@ NumPy, which is where the engine keeps everything.
     python benchmarks/fields.py [--quick]
 """
 
+import argparse
 import statistics
 import sys
 import time
@@ -18,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pixpnet import receptive_fields, zoo
+from results import arguments_of, record
 
 # Network, input size, the most that it may cost in forward passes.
 LIMITS = [
@@ -66,7 +68,9 @@ def measure(name: str, size: int, rounds: int) -> tuple[float, float, float]:
 
 def main() -> int:
     """Prints the tables; 1 if a limit is missed."""
-    rounds = 3 if "--quick" in sys.argv else 9
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer rounds")
+    rounds = 3 if arguments_of(parser).quick else 9
     torch.set_num_threads(1)
     console = Console(width=110)
     missed = False
@@ -77,6 +81,7 @@ def main() -> int:
         spent, forward, memory = measure(name, size, rounds)
         ratio = spent / forward
         missed |= ratio > limit or memory > MEMORY_LIMIT
+        record("fields", f"{name}, {size} px", ratio)
         layers = str(len(receptive_fields(name, (3, size, size))))
         table.add_row(name, f"{size} x {size}", layers, f"{ratio:.3f}", f"{limit:g}", f"{memory:.1f} MB")
     console.print(table)

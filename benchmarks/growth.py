@@ -44,6 +44,7 @@ from pixpnet.training.feature_sets import FeatureSet
 from pixpnet.training.features import FeatureBatch, Features, ViewOf
 from pixpnet.training.replacement import replace_prototypes
 from pixpnet.windows import resolve_windows
+from results import arguments_of, record
 
 CUB_CLASSES, CUB_TRAIN, CUB_TEST, CORES, BATCH = 200, 5994, 5794, 2, 32
 PHOTOGRAPH = (375, 500, 3)
@@ -195,7 +196,7 @@ def main() -> int:
     parser.add_argument("--classes", type=int, nargs="+", default=[12, 200, 1000])
     parser.add_argument("--views", type=int, default=3)
     parser.add_argument("--images", type=int, default=16, help="files whose features are computed")
-    args = parser.parse_args()
+    args = arguments_of(parser)
     torch.set_num_threads(1)
     repeats = 2 if args.quick else 5
     settings = PRESETS["frozen"]
@@ -229,6 +230,8 @@ def main() -> int:
             f"{memory():.2f} |",
             flush=True,
         )
+        for part, cost in costs[classes]._asdict().items():
+            record("growth", f"{part}, {classes} classes", 1e3 * cost.median, unit="CPU ms an image")
     if CUB_CLASSES in costs:
         for name, augmented in views.items():
             growth = reduced.get(name, costs[CUB_CLASSES])
@@ -244,15 +247,15 @@ def _features(model: PixPNet, setting: str, images: int) -> dict[str, tuple[Cost
         data = photographs(Path(scratch) / "photographs", images)
         plain = feature_pass(model, data, Path(scratch) / "plain", 0, torch.float32)
         print(f"features, {setting}, {images} files:", flush=True)
-        print(f"  plain view: {_said(plain)}", flush=True)
+        print(f"  plain view: {_cost_text(plain)}", flush=True)
         for name, precision in (("32-true", torch.float32), ("bf16-mixed", torch.bfloat16)):
             cost = feature_pass(model, data, Path(scratch) / name, 1, precision)
-            print(f"  augmented, {name}: {_said(cost)}", flush=True)
+            print(f"  augmented, {name}: {_cost_text(cost)}", flush=True)
             costs[name] = (plain, cost)
     return costs
 
 
-def _said(cost: Cost) -> str:
+def _cost_text(cost: Cost) -> str:
     return f"{cost.cpu.median:.3f} CPU s (least {cost.cpu.least:.3f}), {cost.bytes / 1e3:.0f} kB"
 
 
@@ -288,8 +291,8 @@ def _project(views: int, name: str, plain: Cost, augmented: Cost, costs: Growth,
     )
     for kind, title in enumerate(("medians", "the least, which other processes disturbed least")):
         minutes = {part: cost[kind] / CORES / 60 for part, cost in parts.items()}
-        said = ", ".join(f"{part} {number:.1f} min" for part, number in minutes.items())
-        print(f"  by {title}: {said}: {sum(minutes.values()):.0f} min in all", flush=True)
+        listed = ", ".join(f"{part} {number:.1f} min" for part, number in minutes.items())
+        print(f"  by {title}: {listed}: {sum(minutes.values()):.0f} min in all", flush=True)
 
 
 def _explaining(model: PixPNet, repeats: int) -> None:

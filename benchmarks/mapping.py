@@ -25,6 +25,7 @@ from pixpnet.data import Preprocessing
 from pixpnet.mapping import MAPPINGS, scene
 from pixpnet.members.pixpnet import Architecture
 from pixpnet.model import Backbone, PixPNet
+from results import arguments_of, record
 from side_by_side import ratios
 
 SIZE = 224
@@ -54,7 +55,11 @@ def costs(name: str, layer: str, rounds: int) -> dict[str, float]:
     def mapper(mapping: str) -> Callable[[], object]:
         return lambda: MAPPINGS[mapping](view)
 
-    return ratios({"forward": forward, **{mapping: mapper(mapping) for mapping in COMPARED}}, rounds)
+    return ratios(
+        {"forward": forward, **{mapping: mapper(mapping) for mapping in COMPARED}},
+        rounds,
+        f"mapping: {name} @ {layer}, ",
+    )
 
 
 def extra_memory(mapping: str) -> float:
@@ -77,7 +82,7 @@ def main() -> int:
     """Measures and prints; the exit code says whether the limits hold."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=31)
-    arguments = parser.parse_args()
+    arguments = arguments_of(parser)
     torch.set_num_threads(1)
     print("mapping 10 prototypes / forward pass")
     print(f"  {'':22s}" + "".join(f"{mapping:>12s}" for mapping in COMPARED) + f"{'wanted':>12s}")
@@ -92,6 +97,7 @@ def main() -> int:
         # A fresh process for each: the peak of a process never falls.
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
             extra = pool.submit(extra_memory, mapping).result()
+        record("mapping", f"memory of 2000 prototypes, {mapping}", extra / 1e6, unit="MB")
         print(f"  {mapping:22s}{extra / 1e6:6.0f} MB, wanted at most {MEMORY_LIMIT / 1e6:.0f}", flush=True)
         held &= mapping != "field" or extra <= MEMORY_LIMIT
     return 0 if held else 1

@@ -8,7 +8,8 @@ Random weights (the speed does not depend on them), one thread, processor time. 
 steps; here the beginning, the middle and the end of an order are walked, for a map with one hot spot (pixels next to
 each other come next to each other) and for a random one. Preparing the first state is counted, spread over all steps
 of a whole pass. The whole forward pass is measured in the same run, between the others, with the batch size that is
-best for it.
+best for it. What a whole row of the paper's Table 2 would take is worked out from these steps: 50 samples with 10
+prototypes each, all of whose pixels come back one by one, in an order of their own for each pair.
 """
 
 import argparse
@@ -32,11 +33,15 @@ from pixpnet.metrics.ordering.plan import Plan, plan
 from pixpnet.metrics.ordering.spacing import Spacing, first_steps
 from pixpnet.model import Backbone, PixPNet
 from pixpnet.windows import Windows
+from results import arguments_of, record
 
 WANTED = {("vgg11", "maxpool4"): 20.0, ("vgg16", "maxpool4"): 12.0}
 NETWORKS = [("vgg11", "maxpool4", 224), ("vgg16", "maxpool4", 224), ("resnet18", "layer2", 224), ("small-61", "", 96)]
 BATCHES = (1, 2, 4, 8, 16)
 PROTOTYPE = torch.tensor([0])
+# A row of the paper's Table 2: so many samples, each with so many prototypes, and an order of its own for each pair.
+SAMPLES, PROTOTYPES_EACH, CORES = 50, 10, 2
+ROWS_OF_TABLE_2 = (("resnet18", "layer2"), ("vgg11", "maxpool4"))
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -154,13 +159,14 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="fewer steps")
     parser.add_argument("--curve", type=int, metavar="STEPS", help="compare every one of so many steps, both ways")
     parser.add_argument("--windows", action="store_true", help="on windows, where whole windows are computed again")
-    arguments = parser.parse_args()
+    arguments = arguments_of(parser)
     torch.set_num_threads(1)
     if arguments.curve:
         return whole_curve(arguments.curve)
     if arguments.windows:
         return on_windows()
     reached = True
+    rows: list[str] = []
     print("whole forward pass / incremental step, milliseconds of both, largest relative error of a similarity map")
     for name, at, size in NETWORKS:
         model = network(name, at, size)
@@ -172,13 +178,32 @@ def main() -> int:
             step, error = incremental_step(model, prepared, start, image, order, count)
             ratio = full / step
             wanted = WANTED.get((name, at))
+            record("ordering", f"whole pass / step, {name} @ {at}, {kind}", ratio, better="larger")
+            if (name, at) in ROWS_OF_TABLE_2:
+                rows.append(row_of_table_2(f"{name} @ {at}, {kind}", len(order), full, step))
             reached &= (wanted is None or ratio >= wanted) and error < 1e-5
             print(
                 f"  {name:9s} {at:9s} {size:3d}  {kind:13s} {ratio:6.1f}   {1e3 * full:7.1f} {1e3 * step:7.2f}   "
                 f"{error:.0e}" + (f"   wanted: at least {wanted:.0f}" if wanted else ""),
                 flush=True,
             )
+    print(
+        f"a row of Table 2, {SAMPLES} samples x {PROTOTYPES_EACH} prototypes, every pixel a step, by these figures, "
+        f"on {CORES} cores:"
+    )
+    print("\n".join(rows))
     return 0 if reached else 1
+
+
+def row_of_table_2(name: str, steps: int, full: float, step: float) -> str:
+    """What a whole row takes, from what a step takes by whole passes and by incremental evaluation."""
+    walked = SAMPLES * PROTOTYPES_EACH * steps
+    hours = walked * step / CORES / 3600
+    record("ordering", f"row of Table 2, {name}", hours, unit=f"hours on {CORES} cores")
+    return (
+        f"  {name:35s} {hours:6.1f} hours instead of {walked * full / CORES / 3600:6.0f} "
+        f"({walked * step / 86400:5.2f} instead of {walked * full / 86400:5.1f} CPU days)"
+    )
 
 
 if __name__ == "__main__":

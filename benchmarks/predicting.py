@@ -21,6 +21,8 @@ import torch
 
 from explaining import images, network, timed
 from pixpnet.explanation.predictor import Predictor
+from results import arguments_of, record
+from side_by_side import noise
 
 LIMIT = 1.1
 CUTS = (("resnet18", "layer3", 224), ("vgg16", "maxpool4", 224))
@@ -32,7 +34,7 @@ def main() -> int:
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--backbones", nargs="*", default=[backbone for backbone, _, _ in CUTS])
-    arguments = parser.parse_args()
+    arguments = arguments_of(parser)
     torch.set_num_threads(1)
     worst = 0.0
     print(f"a batch of {arguments.batch_size} / its forward pass        predict  explain")
@@ -61,6 +63,8 @@ def main() -> int:
                 ratios["explain"].append(explained / passes[-1])
             medians = {name: statistics.median(values) for name, values in ratios.items()}
             worst = max(worst, *medians.values())
+            for name, values in ratios.items():
+                record("predicting", f"{name}, {backbone}", medians[name], noise(values))
             line = f"  {backbone + ' ' + at:20s} {size:3d} px  {1e3 * statistics.median(passes):6.0f} ms    "
             print(line + f"{medians['predict']:5.3f}    {medians['explain']:5.3f}", flush=True)
     print(f"wanted: at most {LIMIT}, reached: {worst:.3f}")

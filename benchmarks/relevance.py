@@ -35,6 +35,7 @@ from pixpnet.mapping.scene import Scene, scene
 from pixpnet.members.pixpnet import Architecture
 from pixpnet.model import Backbone, PixPNet
 from pixpnet.windows import Windows
+from results import arguments_of
 from side_by_side import ratios
 
 SIZE = 224
@@ -69,7 +70,7 @@ def windows_table(rounds: int) -> None:
         "PRP, 1 prototype": lambda: prp(one),
         "PRP, 10 prototypes": lambda: prp(ten),
     }
-    for contestant, ratio in ratios(contestants, rounds).items():
+    for contestant, ratio in ratios(contestants, rounds, "relevance: windows, ").items():
         print(f"  resnet18 @ layer4, windows 384:72:40: {contestant:28s} {ratio:6.2f}", flush=True)
 
 
@@ -126,6 +127,7 @@ def table(name: str, at: str, rounds: int) -> dict[str, float]:
             "zennit EpsilonPlus, 1 cell": by_zennit(model, image, CUTS[name, at]),
         },
         rounds,
+        f"relevance: {name} @ {at}, ",
     )
     for contestant, ratio in result.items():
         print(f"  {name} @ {at}: {contestant:28s} {ratio:6.2f}", flush=True)
@@ -137,7 +139,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--windows", action="store_true", help="windows alone")
-    arguments = parser.parse_args()
+    arguments = arguments_of(parser)
     torch.set_num_threads(1)
     print("relevance / a forward pass on the same image")
     windows_table(arguments.rounds)

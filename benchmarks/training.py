@@ -4,7 +4,7 @@
 
 The same backbone (resnet18 @ layer3, random weights: the speed does not depend on them), images and optimiser, one
 thread, processor time, the contestants in turns, so that a busy machine slows all of them alike. Medians of ratios
-within a round are shown.
+within a round are shown. Freed memory is used again, as it is in a run (`training/memory.py`).
 """
 
 import argparse
@@ -27,7 +27,9 @@ from pixpnet.model import Backbone, PixPNet
 from pixpnet.parts.losses import LossTerm, Step, cluster, loss_of, separation
 from pixpnet.settings import Replacement
 from pixpnet.training import evaluate, replace_prototypes
+from pixpnet.training.memory import reusing_memory
 from pixpnet.training.usual import CROSS_ENTROPY
+from results import arguments_of
 from side_by_side import ratios
 
 STEP_LIMIT, REPLACEMENT_LIMIT = 1.03, 1.05
@@ -101,6 +103,7 @@ def steps_table(size: int, batch: int, rounds: int) -> float:
             "2000 prototypes": stepper(prototypes(200, size, LAPTOP), batch, size, 200),
         },
         rounds,
+        f"training: step, {size} px, batch {batch}, ",
     )
     for name, ratio in result.items():
         print(f"  {size:3d} x {size:3d}, batch {batch:2d}: {name:20s} {ratio:6.3f}", flush=True)
@@ -121,6 +124,7 @@ def replacement_table(size: int, batch: int, rounds: int, classes: int) -> float
             "replacement": lambda: replace_prototypes(model, images, entries, replacement),
         },
         rounds,
+        f"training: {10 * classes} prototypes, ",
     )
     print(f"  {len(entries)} images, {10 * classes:4d} prototypes: {result['replacement']:6.3f}", flush=True)
     return result["replacement"]
@@ -131,7 +135,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--quick", action="store_true", help="without the scaling tables")
-    arguments = parser.parse_args()
+    arguments = arguments_of(parser)
     torch.set_num_threads(1)
     print("training step / the same backbone with a linear classifier")
     step = steps_table(224, 16, arguments.rounds)
@@ -146,4 +150,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    with reusing_memory():
+        raise SystemExit(main())

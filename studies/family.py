@@ -1,17 +1,21 @@
 """All members of the family on the same data, cut and budget: the paper's Table 1 at the scale of a laptop.
 
-    python studies/family.py --data cub:PATH --weights WEIGHTS --out runs/family
+    python studies/family.py --data cub:PATH --weights WEIGHTS --windows --out runs/family
     python studies/family.py --data birds --out runs/family-birds
 
 Trains every member once (seed 0), and those named by `--several` for all `--seeds`; with `--windows` a PixPNet on
-windows (its preset `photos`) stands beside them. Features of the frozen backbone are computed once and shared by all.
-Each run opens the test split once, at its end. A run that is there is not trained again, one that was interrupted goes
-on, so the command can be repeated. The table is printed and written to `family.md`, with figures beside it.
+windows (its preset `photos`, four views) stands beside them. Features of the frozen backbone are computed once and
+shared by all. Each run opens the test split at its end, once, for its accuracy; consistency and stability are then
+measured on whole classes of test images (`--part-samples`), by which nothing is chosen. A run that is there is neither
+trained nor measured again, one that was interrupted goes on, so the command can be repeated. The table is printed and
+written to `family.md`, with figures beside it; `times.json` has what each run took, whenever it was made.
 
-Settings are the members' presets, the same budget for all; none was chosen for this comparison or by its results.
+Settings are the members' presets, the same budget for all; none was chosen by the results of this comparison.
+Probabilities are not calibrated by folds, which would be five more trainings a run and change no answer.
 """
 
 import argparse
+import json
 import sys
 import time
 from dataclasses import replace
@@ -19,9 +23,10 @@ from pathlib import Path
 
 from pixpnet.commands.family_text import COLUMNS, cells_of, csv_table, text_table
 from pixpnet.config import RunConfig, read_config
-from pixpnet.family import MEMBERS, member_named
-from pixpnet.metrics.family_table import FamilyRow, family_table
-from pixpnet.training import Nobody, resume, train
+from pixpnet.family import MEMBERS
+from pixpnet.metrics.family_table import FamilyRow, facts_of, family_table
+from pixpnet.metrics.suite import MeasureSettings, measure
+from pixpnet.training import Nobody, Run, resume, train
 from pixpnet.views.family_figures import accuracy_figure, venn_figure
 
 SEVERAL = ("pixpnet", "protopnet", "cosineprotopnet", "tesnet", "protopool", "prototree")
@@ -37,6 +42,7 @@ def configuration(args: argparse.Namespace, member: str, seed: int) -> RunConfig
     if not birds:
         options |= {"at": args.at, "weights": args.weights, "size": args.size}
     config = RunConfig.of(member, preset, data=args.data, seed=seed, **options)  # type: ignore[arg-type]
+    config = replace(config, calibrate_by_folds=False)
     if birds:
         config = replace(config, birds=args.birds)
     if args.epochs:
@@ -47,8 +53,9 @@ def configuration(args: argparse.Namespace, member: str, seed: int) -> RunConfig
 
 
 def on_windows(args: argparse.Namespace, seed: int) -> RunConfig:
-    """PixPNet as it is recommended for photographs: windows of 72 px on images of 384 px."""
-    return RunConfig.of("pixpnet", "photos", data=args.data, weights=args.weights, seed=seed)
+    """PixPNet as it is recommended for photographs, windows of 72 px on images of 384 px, with four views."""
+    config = RunConfig.of("pixpnet", "photos", data=args.data, weights=args.weights, seed=seed)
+    return config.with_settings(optimization=replace(config.optimization, views=4))
 
 
 def trained(config: RunConfig, path: Path) -> Path:
@@ -57,7 +64,6 @@ def trained(config: RunConfig, path: Path) -> Path:
     Raises:
         ValueError: if there is a run with other settings.
     """
-    began = time.process_time()
     if (path / "config.yaml").exists():
         there = read_config(path / "config.yaml")
         # How many processes read images decides nothing.
@@ -67,10 +73,50 @@ def trained(config: RunConfig, path: Path) -> Path:
         train(config, path, Nobody())
     elif not (path / "metrics.json").exists():
         resume(path, Nobody())
-    else:
-        return path
-    print(f"{path.name}: {time.process_time() - began:.0f} s of CPU", flush=True)
     return path
+
+
+def measured(path: Path, part_samples: int) -> Path:
+    """The run with its consistency and stability, and with what an audit finds, where they were not there yet."""
+    if not (path / "measure").exists():
+        settings = MeasureSettings(mappings=("field",), part_samples=part_samples, parts_only=True)
+        try:
+            measure(path, settings)
+        except ValueError as error:
+            print(f"{path.name}: no consistency and stability: {error}", flush=True)
+    facts_of(Run(path))
+    return path
+
+
+class Times:
+    """Seconds that each run took, CPU and wall clock, in all calls of this command."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.seconds: dict[str, dict[str, float]] = json.loads(file.read_text()) if file.exists() else {}
+        self.restart()
+
+    def restart(self) -> None:
+        """The next run begins."""
+        self.cpu, self.wall = time.process_time(), time.monotonic()
+
+    def add(self, run: str, step: str) -> None:
+        """Counts what passed since the last call for a step of a run."""
+        cpu, wall = time.process_time() - self.cpu, time.monotonic() - self.wall
+        steps = self.seconds.setdefault(run, {})
+        # A repeated command finds everything there, in no time.
+        if cpu > 2 or f"{step}_cpu" not in steps:
+            steps[f"{step}_cpu"] = round(steps.get(f"{step}_cpu", 0.0) + cpu, 1)
+            steps[f"{step}_wall"] = round(steps.get(f"{step}_wall", 0.0) + wall, 1)
+            print(f"{run}, {step}: {cpu:.0f} s of CPU, {wall:.0f} s", flush=True)
+        self.file.write_text(json.dumps(self.seconds, indent=1))
+        self.restart()
+
+    def total(self, kind: str) -> float:
+        """Minutes of all runs."""
+        return (
+            sum(value for steps in self.seconds.values() for name, value in steps.items() if name.endswith(kind)) / 60
+        )
 
 
 def markdown(rows: tuple[FamilyRow, ...], command: str) -> str:
@@ -95,6 +141,7 @@ def main() -> int:
     parser.add_argument("--several", nargs="*", default=list(SEVERAL), help="members that get all seeds")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--windows", action="store_true", help="also a PixPNet on windows, for each seed")
+    parser.add_argument("--part-samples", type=int, default=120, help="images for consistency and stability, about")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     if args.data != "birds" and not args.weights:
@@ -109,17 +156,24 @@ def main() -> int:
     plan = [
         (member, seed) for seed in args.seeds for member in order if seed == args.seeds[0] or member in args.several
     ]
-    for member, seed in plan:
-        path = args.out / f"{member}-{seed}"
+    planned = [(f"{member}-{seed}", lambda m=member, s=seed: configuration(args, m, s)) for member, seed in plan]
+    if args.windows:
+        planned += [(f"windows-{seed}", lambda s=seed: on_windows(args, s)) for seed in args.seeds]
+    times = Times(args.out / "times.json")
+    for name, config in planned:
         try:
-            runs.append(trained(configuration(args, member, seed), path))
+            path = trained(config(), args.out / name)
+            times.add(name, "training")
+            runs.append(measured(path, args.part_samples))
+            times.add(name, "measuring")
         except (ValueError, RuntimeError) as error:
-            failed.append(f"{member_named(member).title}, seed {seed}: {error}")
+            failed.append(f"{name}: {error}")
             print(failed[-1], flush=True)
-    for seed in args.seeds if args.windows else ():
-        runs.append(trained(on_windows(args, seed), args.out / f"windows-{seed}"))
     rows = family_table(runs)
     print(text_table(rows))
+    print(
+        f"{len(runs)} runs: {times.total('_cpu'):.0f} minutes of CPU, {times.total('_wall'):.0f} minutes by the clock"
+    )
     for line in failed:
         print(f"not in the table: {line}")
     (args.out / "family.csv").write_text(csv_table(rows), encoding="utf-8")

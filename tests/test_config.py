@@ -85,13 +85,16 @@ def test_the_file_is_complete_and_readable() -> None:
             "seed",
             "num_workers",
             "birds",
+            "confounder",
             "validation_fraction",
             "split_rule",
             "on_bad",
             "crop_to_box",
             "evaluate_on_test",
+            "calibrate_by_folds",
         ),
         *("start", "start_model", "teacher", "teacher_model"),
+        *("feedback", "feedback_hash", "forget_weight", "remember_weight"),
         *("trainer", "architecture", "losses", "optimization", "replacement", "frame"),
     ]
 

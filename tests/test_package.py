@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
@@ -44,6 +45,26 @@ def test_whoever_imports_torchvision_after_us_gets_it_whole(imports: str) -> Non
     code = f"{imports}; print(torchvision.models.resnet18.__name__, type(torchvision.__loader__).__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.split() == ["resnet18", "SourceFileLoader"], done.stderr
+
+
+@pytest.mark.parametrize("imports", ["import pytorch_lightning, torchvision, pixpnet", "import torch, torchvision"])
+def test_whoever_imports_torchvision_before_us_gets_it_whole_too(imports: str, tmp_path: Path) -> None:
+    # What an installation of the package as it is now would say, whatever is installed.
+    root = Path(__file__).parents[1]
+    named = tomllib.loads((root / "pyproject.toml").read_text())["project"]["entry-points"]["torch.backends"]
+    installed = tmp_path / "pixpnet-0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: pixpnet\nVersion: 0\n")
+    lines = [f"{name} = {target}" for name, target in named.items()]
+    (installed / "entry_points.txt").write_text("\n".join(["[torch.backends]", *lines]))
+    code = f"{imports}; print(torchvision.models.resnet18.__name__)"
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}:{root / 'src'}"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert done.stdout.split() == ["resnet18"], done.stderr
+    light = "import sys, torch; print([name for name in sys.modules if name.startswith('pixpnet')])"
+    done = subprocess.run([sys.executable, "-c", light], capture_output=True, text=True, env=environment)
+    # Nothing of ours is imported but the watching.
+    assert set(ast.literal_eval(done.stdout)) <= {"pixpnet", "pixpnet._torchvision", "pixpnet.extras"}, done.stderr
 
 
 def test_any_other_error_of_torchvision_is_not_hidden(tmp_path: Path) -> None:

@@ -9,15 +9,16 @@ import contextlib
 import re
 import shlex
 import shutil
+import webbrowser
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import timm
 import torch
+import uvicorn
 from PIL import Image
 from safetensors.torch import save_file
 from torch import nn
@@ -25,11 +26,17 @@ from torch import nn
 from pixpnet import zoo
 from pixpnet.cli import COMMANDS as COMMANDS_BY_NAME
 from pixpnet.cli import Command, main
+from pixpnet.config import RunConfig
 from pixpnet.data import registry
 from pixpnet.data.drawn import birds_catalog
+from pixpnet.members.protopnet import ProtoPNetConfig
 from pixpnet.members.prototree import ProtoTreeConfig
 from pixpnet.metrics.suite import MeasureSettings, measure
 from pixpnet.training import train
+from pixpnet.training.mending.giving import give_verdict
+from pixpnet.verdicts import Verdict
+from tests.docs.running import EXECUTED
+from tests.docs.stand_ins import draw, stop_when_open
 from tests.training.material import small_config
 
 ROOT = Path(__file__).parents[1]
@@ -53,11 +60,21 @@ FILES = {
 }
 # Nothing to run, or nothing to run it on; why.
 NOT_HERE = {
-    "pixpnet serve": "announced, and not there yet",
     "pixpnet train": "the name of a command",
     "pixpnet measure": "the name of a command",
     "pixpnet audit": "the name of a command",
+    "pixpnet compare": "the name of a command",
+    "pixpnet review": "the name of a command",
+    "pixpnet calibrate": "the name of a command",
+    "pixpnet verdicts add": "the name of a command",
+    "pixpnet goldilocks": "the name of a command",
+    "pixpnet explain --prove": "the name of a command",
+    "pixpnet explain --qualities": "the name of a command",
+    "pixpnet train --seeds 0 1 2": "the beginning of a command",
+    "pixpnet train --config RUN/config.yaml": "the beginning of a command",
     "pixpnet data check": "the name of a command",
+    "pixpnet edit": "the name of a command",
+    "pixpnet serve": "the name of a command",
     "pixpnet convert --to hard": "the name of a command",
     "pixpnet train --data ... --weights ...": "the beginning of a command",
     "pixpnet train ... --device cuda --num-devices 4": "needs several GPUs",
@@ -66,7 +83,7 @@ NOT_HERE = {
     "pixpnet goldilocks --data cub:CUB --storage postgresql://me@server/searches --out here": "needs a server",
 }
 # What makes a command take minutes: training and searching on real networks, and measuring every mapping.
-SLOW = re.compile(r"pixpnet (train (?!.*--help|--resume|.*--print-config)|goldilocks |measure |fields timm:)")
+SLOW = re.compile(r"pixpnet (train (?!.*--help|--resume|.*--print-config)|goldilocks |measure |demo|fields timm:)")
 TREES = re.compile(r"pixpnet (tree|convert) ")
 # Where one command reads what another has written: the file, and the command that writes it.
 BEFORE = {
@@ -89,8 +106,9 @@ def printed() -> Iterator[str]:
 def _of_pages() -> Iterator[str]:
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         text = page.read_text()
-        for block in re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL):
-            yield from block.replace("\\\n", " ").splitlines()
+        if page not in EXECUTED:  # those are run from top to bottom, by tests/docs
+            for block in re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL):
+                yield from block.replace("\\\n", " ").splitlines()
         yield from re.findall(r"`(pixpnet [^`]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
 
 
@@ -105,18 +123,6 @@ def _of_help(commands: Mapping[str, Command | Mapping[str, Command]]) -> Iterato
 
 
 COMMANDS = [command for command in printed() if command not in NOT_HERE]
-
-
-def draw(folder: Path, count: int, seed: int) -> None:
-    """Pictures of three classes, no two alike."""
-    random = np.random.default_rng(seed)
-    for name, color in (("jay", (40, 60, 200)), ("wren", (150, 90, 40)), ("robin", (200, 60, 40))):
-        (folder / name).mkdir(parents=True)
-        for number in range(count):
-            pixels = random.integers(90, 130, (40, 48, 3), dtype=np.uint8)
-            y, x = random.integers(2, 20, 2)
-            pixels[y : y + 16, x : x + 16] = color
-            Image.fromarray(pixels).save(folder / name / f"{number}.png")
 
 
 @pytest.fixture(scope="module")
@@ -141,13 +147,31 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
             few = MeasureSettings(mappings=("field",), samples=1, prototypes=1, split="val")
             measure(Path("runs") / f"seed-{seed}", few)
         shutil.copytree("runs/seed-0", "runs/mine", ignore=shutil.ignore_patterns("measure"))
-        for name in ("photos", "dinov2", "birds", "pixpnet"):  # as steps before would have left them
+        for name in ("photos", "dinov2", "pixpnet", "gpu", "old"):  # as steps before would have left them
             shutil.copytree("runs/mine", f"runs/{name}")
+        shutil.copytree("runs/mine", "demo/run")
+        shutil.copytree("photos/jay", "demo/new-birds")
+        Path("demo/new-birds/0.png").rename("demo/new-birds/alder-finch.png")
         shutil.copytree("runs/seed-1", "runs/tesnet")
         for seed in (0, 1, 2):
             shutil.copytree(f"runs/seed-{seed}", f"runs/seed{seed}")
         shutil.copytree("runs/mine", "stopped/mine")
         Path("stopped/mine/metrics.json").unlink()
+        _train_judged(config)
+        weighted = ProtoPNetConfig()
+        train(
+            replace(
+                config,
+                member="protopnet",
+                settings=replace(
+                    weighted,
+                    architecture=replace(weighted.architecture, dim=8, prototypes_per_class=3),
+                    optimization=config.optimization,
+                    replacement=replace(config.settings.replacement, head_epochs=1),
+                ),
+            ),
+            Path("runs/weighted"),
+        )
         tree = ProtoTreeConfig()
         train(
             replace(
@@ -164,6 +188,14 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
+def _train_judged(config: RunConfig) -> None:
+    """A run with prototypes up to number 14, of which somebody has said something."""
+    more = replace(config.settings.architecture, prototypes_per_class=5)
+    train(replace(config, settings=replace(config.settings, architecture=more)), Path("runs/birds"))
+    for prototype, kind in ((1, "keep"), (12, "keep"), (5, "forbid"), (3, "remove")):
+        give_verdict("runs/birds", Verdict(prototype, kind))
+
+
 @pytest.fixture
 def folder(shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of that folder, and the working directory."""
@@ -172,6 +204,8 @@ def folder(shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(str(tmp_path / "reader"))
     monkeypatch.setattr(zoo, "download", zoo.build)
     monkeypatch.setattr(timm, "create_model", shallow(timm.create_model))
+    monkeypatch.setattr(uvicorn.Server, "run", stop_when_open)
+    monkeypatch.setattr(webbrowser, "open", lambda address: True)
     monkeypatch.setattr(registry, "birds_catalog", lambda birds: birds_catalog(replace(birds, train=96, test=24)))
     return tmp_path / "reader"
 

@@ -11,7 +11,8 @@ import pixpnet as px
 from pixpnet.cli import main
 from pixpnet.metrics.auditing.localization import THRESHOLD
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
 
 
 def test_the_python_of_the_readme_parses_and_every_public_name_in_it_exists() -> None:
@@ -47,5 +48,20 @@ def test_what_the_readme_recommends_sees_parts_by_the_audits_own_measure(capsys:
     largest = ((config["window"] + 43 - 4) / config["size"]) ** 2
     assert largest <= 0.09
     assert largest < THRESHOLD
-    # And step 4 of the tutorial has no other options.
-    assert "`pixpnet train --data folder:photos --weights imagenet --out runs/photos`" in README
+    # And the tutorial has no other options.
+    tutorial = (ROOT / "docs" / "tutorials" / "own-photos.md").read_text()
+    assert "\npixpnet train --data folder:photos --weights imagenet --out runs/photos\n" in tutorial
+
+
+def test_the_readme_is_five_screens_and_names_files_that_exist() -> None:
+    # A screen is about 50 lines of 100 characters; pictures count as 15 lines, which is how high they are shown.
+    lines = sum(15 if line.startswith("![") else max(1, -(-len(line) // 100)) for line in README.splitlines())
+    assert lines <= 250
+    links = re.findall(r"\]\(([^)#]+)", README)
+    assert len(links) > 10
+    assert [link for link in links if not (ROOT / link).is_file()] == []
+
+
+def test_one_screen_of_the_readme_leads_to_the_first_result() -> None:
+    above = README[: README.index("make demo")]
+    assert len(above.splitlines()) <= 20

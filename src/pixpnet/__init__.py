@@ -9,6 +9,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from pixpnet._torchvision import watch as _watch_torchvision
+from pixpnet.extras import wanted_by as _wanted_by
 
 if TYPE_CHECKING:
     from pixpnet.box import Box as Box
@@ -65,6 +66,14 @@ if TYPE_CHECKING:
     from pixpnet.metrics.auditing import audit as audit  # type: ignore[no-redef]  # not the module of that name
     from pixpnet.metrics.family_table import FamilyRow as FamilyRow
     from pixpnet.metrics.family_table import family_table as family_table
+    from pixpnet.metrics.review import NearestPatches as NearestPatches
+    from pixpnet.metrics.review import NearPatch as NearPatch
+    from pixpnet.metrics.review import Review as Review
+    from pixpnet.metrics.review import Reviews as Reviews
+    from pixpnet.metrics.review import nearest_patches as nearest_patches
+    from pixpnet.metrics.review import read_reviews as read_reviews
+    from pixpnet.metrics.review import review_prototypes as review_prototypes
+    from pixpnet.metrics.review import training_patch as training_patch
     from pixpnet.metrics.suite import MeasureSettings as MeasureSettings
     from pixpnet.metrics.suite import compare as compare
     from pixpnet.metrics.suite import measure as measure
@@ -79,6 +88,7 @@ if TYPE_CHECKING:
     from pixpnet.parts import Comparison as Comparison
     from pixpnet.parts import Decision as Decision
     from pixpnet.parts import LossTerm as LossTerm
+    from pixpnet.parts import NoEdit as NoEdit
     from pixpnet.parts import Ownership as Ownership
     from pixpnet.records import BadRecord as BadRecord
     from pixpnet.training import Metrics as Metrics
@@ -87,7 +97,23 @@ if TYPE_CHECKING:
     from pixpnet.training import TrainingDiverged as TrainingDiverged
     from pixpnet.training import replace_prototypes as replace_prototypes
     from pixpnet.training.converting import convert as convert
+    from pixpnet.training.mending.giving import give_verdict as give_verdict
+    from pixpnet.training.mending.preview import Editor as Editor
+    from pixpnet.training.mending.preview import preview_edit as preview_edit
+    from pixpnet.training.mending.record import ChangedAnswer as ChangedAnswer
+    from pixpnet.training.mending.record import EditOutcome as EditOutcome
+    from pixpnet.training.mending.record import EditPreview as EditPreview
+    from pixpnet.training.mending.writing import write_edit as write_edit
     from pixpnet.training.stages import Stage as Stage
+    from pixpnet.verdicts import OtherModelVerdicts as OtherModelVerdicts
+    from pixpnet.verdicts import StaleVerdicts as StaleVerdicts
+    from pixpnet.verdicts import Standing as Standing
+    from pixpnet.verdicts import TrainingPatch as TrainingPatch
+    from pixpnet.verdicts import Verdict as Verdict
+    from pixpnet.verdicts import VerdictError as VerdictError
+    from pixpnet.verdicts import VerdictLine as VerdictLine
+    from pixpnet.verdicts import VerdictLog as VerdictLog
+    from pixpnet.verdicts import read_verdicts as read_verdicts
     from pixpnet.views.reporting import report as report
     from pixpnet.views.training import resume as resume
     from pixpnet.views.training import train as train
@@ -121,13 +147,24 @@ _HOMES: dict[str, str] = {
         ),
         "pixpnet.metrics.auditing": "audit",
         "pixpnet.metrics.family_table": "FamilyRow family_table",
+        "pixpnet.metrics.review": (
+            "NearPatch NearestPatches Review Reviews nearest_patches read_reviews review_prototypes training_patch"
+        ),
         "pixpnet.metrics.suite": "MeasureSettings compare measure",
         "pixpnet.model": "Backbone CutError FieldWarning ModelFileError Origin PixPNet WeightsError",
-        "pixpnet.parts": "Comparison Decision LossTerm Ownership",
+        "pixpnet.parts": "Comparison Decision LossTerm NoEdit Ownership",
         "pixpnet.records": "BadRecord",
         "pixpnet.training": "Metrics Run RunError TrainingDiverged replace_prototypes",
         "pixpnet.training.converting": "convert",
+        "pixpnet.training.mending.giving": "give_verdict",
+        "pixpnet.training.mending.preview": "Editor preview_edit",
+        "pixpnet.training.mending.record": "ChangedAnswer EditOutcome EditPreview",
+        "pixpnet.training.mending.writing": "write_edit",
         "pixpnet.training.stages": "Stage",
+        "pixpnet.verdicts": (
+            "OtherModelVerdicts StaleVerdicts Standing TrainingPatch Verdict VerdictError VerdictLine VerdictLog "
+            "read_verdicts"
+        ),
         "pixpnet.views.reporting": "report",
         "pixpnet.views.training": "resume train",
         "pixpnet.fields.verify": "verify_fields",
@@ -150,7 +187,8 @@ if not TYPE_CHECKING:  # a checker that knows of this takes every wrong name for
         if name == "__version__":
             value = version("pixpnet")
         elif name in _HOMES:
-            value = getattr(import_module(_HOMES[name]), name)
+            with _wanted_by(f"pixpnet.{name}"):
+                value = getattr(import_module(_HOMES[name]), name)
         else:
             raise AttributeError(f"module 'pixpnet' has no attribute '{name}'; it offers {', '.join(sorted(_HOMES))}")
         globals()[name] = value

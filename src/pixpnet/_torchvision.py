@@ -7,7 +7,10 @@ never defined. Nothing in pixpnet uses those operators (they serve object detect
 we declare them, without an implementation, and run torchvision's code again. Any other error is not ours to cure.
 
 ``import pixpnet`` watches for the import of torchvision, whoever asks for it afterwards (Lightning, torchmetrics, timm,
-a user's script), and imports nothing itself. What imports torchvision before pixpnet is on its own.
+a user's script), and imports nothing itself. A script that imports torch or Lightning first gets the same: ``import
+torch`` calls what installed packages name in the group ``torch.backends`` (its way to be extended from outside), and
+ours is `watch`; ``TORCH_DEVICE_BACKEND_AUTOLOAD=0`` switches that off. Only a script whose very first import is
+torchvision is on its own.
 """
 
 import sys

@@ -15,11 +15,13 @@ from yaml import YAMLError
 
 from pixpnet.commands import (
     audit,
+    calibrate,
     compare,
     convert,
     data,
     demo,
     doubt,
+    edit,
     evaluate,
     explain,
     fields,
@@ -28,11 +30,15 @@ from pixpnet.commands import (
     members,
     predict,
     report,
+    review,
+    serve,
     train,
     train_options,
     tree,
+    verdicts,
 )
 from pixpnet.commands.spelling import misspelt
+from pixpnet.extras import missing_extra
 from pixpnet.messages import first_line
 from pixpnet.safe_yaml import check_yaml
 from pixpnet.views.console import visible_output
@@ -116,11 +122,47 @@ COMMANDS: Mapping[str, Command | Mapping[str, Command]] = {
         report.run,
         report.EXAMPLES,
     ),
+    "serve": Command(
+        "open a run as a page on this computer: ask, look at the evidence, mend",
+        serve.add_arguments,
+        serve.run,
+        serve.EXAMPLES,
+    ),
     "audit": Command(
         "check a trained network against the paper's three desiderata, with evidence",
         audit.add_arguments,
         audit.run,
         audit.EXAMPLES,
+    ),
+    "review": Command(
+        "list prototypes that deserve a look, the most suspicious first, with reasons",
+        review.add_arguments,
+        review.run,
+        review.EXAMPLES,
+    ),
+    "verdicts": {
+        "list": Command(
+            "list what was said of prototypes",
+            verdicts.add_list_arguments,
+            verdicts.list_verdicts,
+            verdicts.LIST_EXAMPLES,
+        ),
+        "add": Command(
+            "say something of prototypes: keep, remove, require, forbid, remember or name",
+            verdicts.add_add_arguments,
+            verdicts.add,
+            verdicts.ADD_EXAMPLES,
+        ),
+        "undo": Command("take a verdict back", verdicts.add_undo_arguments, verdicts.undo, verdicts.UNDO_EXAMPLES),
+    },
+    "edit": Command(
+        "remove prototypes from a trained network, without retraining", edit.add_arguments, edit.run, edit.EXAMPLES
+    ),
+    "calibrate": Command(
+        "measure how certain a finished model may say to be, without any test image",
+        calibrate.add_arguments,
+        calibrate.run,
+        calibrate.EXAMPLES,
     ),
     "doubt": Command(
         "see how well a model tells images of its own kind from others", doubt.add_arguments, doubt.run, doubt.EXAMPLES
@@ -142,8 +184,9 @@ COMMANDS: Mapping[str, Command | Mapping[str, Command]] = {
     ),
 }
 _PLAIN_LOADER = get_loader("yaml")
+_SIGPIPE = 13  # which not every system has a name for
 _COMPLETION = "--print_completion"  # as the library that adds it spells it
-_GROUPS = {"data": "check data sets before training on them"}
+_GROUPS = {"data": "check data sets before training on them", "verdicts": "say what is right and wrong with prototypes"}
 
 
 def build_parser(
@@ -237,10 +280,10 @@ def _main(words: Sequence[str]) -> int:
     except BrokenPipeError:
         # Whoever reads (head, less) has seen enough. What is still to be flushed at exit has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
+        return 128 + _SIGPIPE
     except (Exception, SystemExit) as error:
         # What a person can mend: the message says how. Anything else is a bug and keeps its traceback.
-        message = _message(error)
+        message = _message(error, _command_name(words))
         if message is None:
             raise
         sys.stderr.write(f"error: {message}\n")
@@ -251,8 +294,18 @@ def _listed(command: Command | Mapping[str, Command]) -> Command | Mapping[str, 
     return replace(command, add_arguments=lambda parser: None) if isinstance(command, Command) else command
 
 
-def _message(error: BaseException) -> str | None:
+def _command_name(words: Sequence[str]) -> str:
+    """The command as it was typed, without its options."""
+    group = COMMANDS[words[0]]
+    return f"pixpnet {words[0]}" if isinstance(group, Command) else f"pixpnet {words[0]} {words[1]}"
+
+
+def _message(error: BaseException, command_name: str) -> str | None:
     """The line for an error that a person can mend, None where it is a bug of ours."""
+    if isinstance(error, ModuleNotFoundError):
+        missing = missing_extra(error, command_name)
+        if missing is not None:
+            return str(missing)
     zoo = sys.modules.get("pixpnet.zoo")  # without it, nobody's code was called
     if zoo is not None and not isinstance(error, zoo.UnknownModel) and (raised := zoo.raised_by_user_code(error)):
         return str(raised)

@@ -8,6 +8,9 @@ import yaml
 
 from pixpnet.earlier_names import translate
 from pixpnet.family import DEFAULT, UnknownMember, member_named
+from pixpnet.network_names import GIVEN as GIVEN
+from pixpnet.network_names import is_given as is_given
+from pixpnet.network_names import is_user_code as is_user_code
 from pixpnet.records import (
     ADDED_LATER,
     IN_MEMORY,
@@ -22,12 +25,11 @@ from pixpnet.safe_yaml import load_yaml, read_yaml_text
 from pixpnet.settings import MemberSettings, Optimization
 from pixpnet.windows import Windows, lengths, resolve_windows
 
-# A backbone or a dataset that the caller handed over as an object, and of which a file knows the name alone.
-GIVEN = "given:"
 # Of one machine.
 _MOST_DEVICES = 256
 # The largest that model files are read for; and what a loader, torch's seeds and a search through birds still take.
 _LARGEST = {"size": 4096, "seed": 2**64 - 1, "birds": 1_000_000}
+_LARGEST_WEIGHT = 1_000_000
 NumWorkers = int | Literal["auto"]
 _MOST_WORKERS = 512
 
@@ -103,6 +105,8 @@ class RunConfig:
         num_workers: processes that load images; auto is none on a CPU or where features are kept, and for each GPU its
             share of the cores less one, 1 to 8
         birds: how many birds to draw to learn from, where the data are birds
+        confounder: share of the drawn birds to learn from, and to choose by, that carry the mark of their species in a
+            corner: a shortcut that is no bird. No test bird has one
         validation_fraction: of the training images, where the data set has no validation split
         split_rule: which images are held out: pixels (each by its own pixels, so that files that come, go or are
             renamed move no other, and copies stay together), or quota (an exact share of each class, by file name,
@@ -110,11 +114,19 @@ class RunConfig:
         on_bad: stop at unusable images, or skip them
         crop_to_box: show only the annotated boxes (CUB and Cars)
         evaluate_on_test: open the test split at the end, once the model is fixed; without it, only validation is used
+        calibrate_by_folds: where features are kept and validation images are few, train five more networks on folds of
+            the training images, so that probabilities are calibrated on more images; without it, which is six times as
+            fast, the validation images alone say how certain answers are
         start: the folder of a finished run whose weights this one starts from, for members that do; a PixPNet may, say
             to fine-tune a tail after a frozen fit
         start_model: hash of the model there, filled in when training begins; another model is then refused
         teacher: the folder of a finished run that this one learns from, for members that do
         teacher_model: hash of the model there, filled in when training begins; another model is then refused
+        feedback: a log of verdicts (RUN/verdicts.jsonl): patches that a person forbade are penalised and never become
+            prototypes, and those to be remembered are rewarded
+        feedback_hash: hash of that file, filled in when training begins; another one is then refused
+        forget_weight: of forbidden patches in the loss, where there is feedback. At 1, nothing else was learnt
+        remember_weight: of remembered patches in the loss, where there is feedback
         trainer: hardware
         settings: of the member: what it is made of and how it is trained; by default its paper's
         read_from: the file that it was read from, None where the caller made it; `train` calls user code that a file
@@ -134,15 +146,21 @@ class RunConfig:
     seed: int = 0
     num_workers: NumWorkers = "auto"
     birds: int = 4800
+    confounder: float = field(default=0.0, metadata=ADDED_LATER)
     validation_fraction: float = 0.1
     split_rule: Literal["pixels", "quota"] = field(default="pixels", metadata=added_later(absent="quota"))
     on_bad: Literal["stop", "skip"] = "stop"
     crop_to_box: bool = False
     evaluate_on_test: bool = True
+    calibrate_by_folds: bool = field(default=True, metadata=ADDED_LATER)
     start: str = field(default="", metadata=ADDED_LATER)
     start_model: str = field(default="", compare=False, metadata=ADDED_LATER)
     teacher: str = field(default="", metadata=ADDED_LATER)
     teacher_model: str = field(default="", compare=False, metadata=ADDED_LATER)
+    feedback: str = field(default="", metadata=ADDED_LATER)
+    feedback_hash: str = field(default="", compare=False, metadata=ADDED_LATER)
+    forget_weight: float = field(default=0.1, metadata=ADDED_LATER)
+    remember_weight: float = field(default=0.01, metadata=ADDED_LATER)
     trainer: TrainerOptions = field(default_factory=TrainerOptions)
     settings: MemberSettings = field(default=None, metadata=IN_MEMORY)  # type: ignore[assignment]
     read_from: str | None = field(default=None, compare=False, repr=False, metadata=IN_MEMORY)
@@ -169,6 +187,11 @@ class RunConfig:
         if self.seed < 0:
             raise ValueError(f"seed is not negative, got {self.seed}")
         refuse_above(self, _LARGEST)
+        if not 0 <= self.confounder <= 1:
+            raise ValueError(f"confounder is a share of the birds, 0 to 1, got {self.confounder}")
+        for name in ("forget_weight", "remember_weight"):
+            if not 0 <= getattr(self, name) <= _LARGEST_WEIGHT:
+                raise ValueError(f"{name} is at least 0 and at most {_LARGEST_WEIGHT}, got {getattr(self, name)}")
         if not 0 < self.validation_fraction < 1:
             raise ValueError(f"validation_fraction is between 0 and 1, got {self.validation_fraction}")
 
@@ -259,21 +282,3 @@ def read_config(path: Path) -> RunConfig:
     except (BadRecord, RecursionError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
     return replace(config, read_from=str(path))
-
-
-def is_user_code(backbone: str) -> bool:
-    """Whether building this backbone would import and call user code.
-
-    >>> is_user_code("my.module:build"), is_user_code("timm:convnext_tiny"), is_user_code("given:MyNet")
-    (True, False, False)
-    """
-    return ":" in backbone and not backbone.startswith("timm:") and not is_given(backbone)
-
-
-def is_given(name: str) -> bool:
-    """Whether a backbone, or a dataset, is an object that the caller has to give: no file can hold it.
-
-    >>> is_given("given:MyNet"), is_given("resnet18")
-    (True, False)
-    """
-    return name.startswith(GIVEN)

@@ -12,6 +12,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from pixpnet.extras import MissingExtra, wanted_by
 from pixpnet.messages import first_line
 from pixpnet.unknown_model import InputSizeError, UnknownModel, nearest_names
 
@@ -80,9 +81,10 @@ def weight_converter(network: nn.Module) -> Callable[[Weights], Weights] | None:
 
 def _timm(name: str) -> Any:
     try:
-        import timm
-    except ModuleNotFoundError as error:
-        raise UnknownModel(f"'timm:{name}' needs timm: pip install 'pixpnet[timm]'") from error
+        with wanted_by(f"'timm:{name}'"):
+            import timm
+    except MissingExtra as error:
+        raise UnknownModel(str(error)) from error
     if name.split(".")[0] not in timm.list_models():
         raise UnknownModel(f"timm has no model '{name}'{nearest_names(name, timm.list_models())}")
     return timm

@@ -28,6 +28,15 @@ def probability(share: float) -> str:
     return "over 99.9 %" if share > 0.5 else "under 0.1 %"
 
 
+def called(prototype: int, name: str = "") -> str:
+    """A prototype by its number and, where a person gave it one, its name.
+
+    >>> called(7), called(7, "red belly")
+    ('prototype 7', 'prototype 7 (red belly)')
+    """
+    return f"prototype {prototype} ({name})" if name else f"prototype {prototype}"
+
+
 def times(numbers: Sequence[object]) -> str:
     """Sizes as a person reads them: ``3 x 3``."""
     return " x ".join(map(str, numbers)) if numbers else "1"

@@ -16,8 +16,8 @@ import torch
 from torch import nn
 
 from pixpnet import timm_networks
-from pixpnet.config import is_given, is_user_code
 from pixpnet.messages import first_line
+from pixpnet.network_names import is_given, is_user_code
 from pixpnet.smallnet import SmallNet, nearest_fields
 from pixpnet.unknown_model import InputSizeError as InputSizeError
 from pixpnet.unknown_model import UnknownModel as UnknownModel

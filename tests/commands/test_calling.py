@@ -4,10 +4,12 @@ import os
 import shlex
 import subprocess
 import sys
+import webbrowser
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import uvicorn
 from PIL import Image
 
 from pixpnet.cli import main
@@ -73,13 +75,20 @@ def test_what_the_demo_prints_at_its_end_runs_as_it_is_printed(
     assert "of 600 birds that it never saw" in result
     assert "claims by the exact field held" in result
     lines = [line.strip() for line in result.splitlines() if " -m pixpnet " in line]
-    assert [shlex.split(line)[3] for line in lines] == ["predict", "explain", "audit"]
+    assert [shlex.split(line)[3] for line in lines] == ["predict", "explain", "audit", "serve"]
     birds = sorted((tmp_path / "my demo" / "new-birds").iterdir())
     assert len(birds) == 12
     with Image.open(birds[0]) as picture:
         assert picture.size == (96, 96)
+    monkeypatch.setattr(uvicorn.Server, "run", lambda server, sockets: None)  # it would run for ever
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
     codes = [main(shlex.split(line)[3:]) for line in lines]
     assert codes[:2] == [0, 0]
+    assert codes[3] == 0
+    (address,) = opened
+    assert address.startswith("http://127.0.0.1:")
+    assert address in capsys.readouterr().out
     assert codes[2] in (0, 3)  # what the audit finds of so short a training
     assert (tmp_path / "my demo" / "explanation.png").exists()
     assert "Traceback" not in capsys.readouterr().err

@@ -152,7 +152,7 @@ def test_ctrl_c_keeps_what_is_there_and_says_how_to_go_on(
     assert f"pixpnet measure {run}" in output.err
     assert f"--out '{out}'" in output.err
     assert main(["measure", str(run), *FEW, "--out", str(out)]) == 0
-    assert len(results.read_text().splitlines()) == 1 + 4 + 2  # and health and places of answers
+    assert len(results.read_text().splitlines()) == 1 + 4 + 3 + 8 + 1  # health, places, sizes; attacked images; doubt
 
 
 def test_runs_of_several_seeds_are_one_row_with_their_deviation(

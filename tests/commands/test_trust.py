@@ -64,6 +64,37 @@ def test_doubt_against_noise_is_measured_and_in_the_report(
     assert (sure / "openings.jsonl").read_text() == openings  # nothing was opened for it
 
 
+def test_misalignment_is_in_the_report_once_this_very_model_was_measured(
+    sure: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def page() -> str:
+        assert main(["report", str(sure), "--examples", "0", "--out", str(tmp_path / "report.html")]) == 0
+        return (tmp_path / "report.html").read_text()
+
+    assert "(misalignment) was not measured: <code>pixpnet measure" in page()
+    few = (
+        "--mappings",
+        "random",
+        "--samples",
+        "2",
+        "--prototypes",
+        "1",
+        "--split",
+        "val",
+        "--against",
+        "--device",
+        "cpu",
+    )
+    assert main(["measure", str(sure), *few, "--attacks", "pgd"]) == 0
+    text = page()
+    assert "On 2 validation images" in text and "that cell moved in <b>0 of 2</b>" in text
+    assert "box that other papers draw" in text and "(misalignment) was not measured" not in text
+    model = PixPNet.load(sure)
+    model.add_on[0].bias.data[0] += 0.5
+    Run(sure).keep_calibrated(model)
+    assert "(misalignment) was not measured" in page()  # another model
+
+
 def test_evaluate_says_how_honest_the_model_is(trained: Trained, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", str(trained.path), "--split", "val", "--json"]) == 0
     table = json.loads(capsys.readouterr().out)["certainty"]

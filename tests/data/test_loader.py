@@ -21,7 +21,7 @@ from pixpnet.data import (
     preprocess,
     training_loader,
 )
-from pixpnet.data.reader import CachedReader
+from pixpnet.data.keeping import KeepingReader, MemoryStore
 
 AUGMENTATION = Augmentation(factor=3)
 
@@ -130,11 +130,11 @@ def test_a_rank_that_does_not_exist_is_refused() -> None:
 
 def test_the_cache_stays_within_its_budget_and_returns_the_same(jays: DataSet) -> None:
     size = 40 * 50 * 3
-    cached = CachedReader(jays.reader, budget=3 * size + 100)
+    cached = KeepingReader(jays.reader, MemoryStore(budget=3 * size + 100))
     for _ in range(2):
         for entry in jays.train:
             assert torch.equal(cached(entry).image, jays.reader(entry).image)
-    assert cached.used == 3 * size
+    assert cached.store.used == 3 * size  # type: ignore[attr-defined]
     assert cached(jays.train[0]) is cached(jays.train[0])
     assert cached(jays.train[9]) is not cached(jays.train[9])
 

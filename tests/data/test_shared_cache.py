@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from pixpnet.data import DataSet, Entry, Loading, open_data, plain_loader, training_loader
-from pixpnet.data.reader import cached
+from pixpnet.data.keeping import keeping
 from pixpnet.data.shared_cache import PREFIX, SharedCache, stamp_of
-from pixpnet.data.shared_reader import SharedReader, content_of, sample_from
+from pixpnet.data.shared_store import SharedStore, content_of, sample_from
 
 STAMP = (1, 2, 3)
 
@@ -141,7 +141,7 @@ def test_a_sample_is_read_back_with_all_that_it_holds(jays: DataSet) -> None:
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_an_image_that_changes_on_disk_is_read_anew(jays: DataSet, workers: int) -> None:
-    reader = cached(jays.reader, 2**20, workers)
+    reader = keeping(jays.reader, 2**20, workers)
     entry = jays.train[0]
     assert entry.path is not None
     before = reader(entry)
@@ -178,8 +178,8 @@ def test_batches_are_bit_for_bit_the_same_whoever_reads_and_whatever_is_kept(jay
 
 def test_all_workers_together_decode_an_image_once(jays: DataSet, tmp_path: Path) -> None:
     noted = tmp_path / "decoded"
-    reader = cached(_Noting(jays.reader, noted), 2**24, 2)
-    assert isinstance(reader, SharedReader)
+    reader = keeping(_Noting(jays.reader, noted), 2**24, 2)
+    assert isinstance(reader.store, SharedStore)
     # The second time an image is wanted, both workers are past the batch in which it came first: a loader hands out a
     # few batches in advance, and there are more in one pass.
     loader = plain_loader(replace(jays, reader=reader), jays.train * 4, jays.preprocessing, Loading(1, 2, 0))
@@ -191,7 +191,7 @@ def test_all_workers_together_decode_an_image_once(jays: DataSet, tmp_path: Path
     assert len({line.split()[1] for line in lines}) == 2  # both of them decoded some, and neither is this process
     assert str(os.getpid()) not in {line.split()[1] for line in lines}
     expected = sum(len(content_of(jays.reader(entry))) for entry in jays.train)
-    assert reader.cache.used == expected
+    assert reader.store.cache.used == expected
 
 
 class _Noting:

@@ -49,6 +49,16 @@ def test_parts_are_called_by_their_names_where_they_are_known() -> None:
     assert "beak and eye in " in str(explained(parts=("beak", "eye", "crown")))
 
 
+def test_of_a_long_path_the_folders_go_and_the_name_of_the_part_stays() -> None:
+    origin = explained().predicted.terms[0].origin
+    assert origin is not None
+    long = replace(origin, image=f"train/{'folder/' * 12}016.Painted_Bunting/Painted_Bunting_0005_15202.jpg")
+    lines = str(explained(parts=("wing", "forehead"), origin=long)).split("\n\n")[1].splitlines()
+    for line in lines:
+        assert "wing and forehead in " in line and line.endswith("15202.jpg")
+        assert "folder" not in line and len(line) <= 100
+
+
 def test_a_claim_that_fails_is_said() -> None:
     model = real()
     sample = as_sample(photo())

@@ -4,7 +4,7 @@ import copy
 import gc
 import math
 import weakref
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from pixpnet.box import Box
 from pixpnet.data import ImageError, preprocess
-from pixpnet.explanation import UnknownClass, explain, explaining, lookups
+from pixpnet.explanation import Term, UnknownClass, explain, explaining, lookups
 from pixpnet.model import FieldWarning, PixPNet
 from tests.explanation.toys import (
     BLUE,
@@ -120,6 +120,13 @@ def test_one_forward_pass_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PixPNet, "forward", counted)
     explain(model, as_sample(PICTURE), classes=["warm", "cold"])
     assert calls == [1]
+
+
+def test_terms_are_whole_records_whose_constructor_would_make_the_same() -> None:
+    for explained in explain(toy(), as_sample(PICTURE)).classes:
+        for term in explained.terms:
+            assert list(vars(term)) == [field.name for field in fields(term)]
+            assert Term(**vars(term)) == term  # the constructor checks types in the tests
 
 
 def test_classes_are_asked_for_by_name_or_label() -> None:

@@ -278,23 +278,21 @@ def _tags(html: str) -> _Tags:
     return parser
 
 
-def test_a_notebook_shows_picture_boxes_and_crops(tmp_path: Path) -> None:
+def test_a_notebook_shows_picture_outlines_and_crops(tmp_path: Path) -> None:
     model = toy()
     model.origins, model.pictures = origins_of(model), tmp_path / "prototypes"
     write_pictures(model.pictures, ("0.png", "2.png"))
     (model.pictures / "3.png").write_bytes(b"no picture")
     tags = _tags(explain(model, as_sample(PICTURE))._repr_html_())
-    boxes = [
-        tuple(int(attributes[name] or "") for name in ("y", "x", "height", "width"))
-        for tag, attributes in tags.seen
-        if tag == "rect"
-    ]
-    assert sorted(boxes) == [(0, 0, 4, 4), (0, 4, 4, 4), (0, 4, 4, 4), (4, 0, 4, 4)]
+    outlines = [attributes["d"] for tag, attributes in tags.seen if tag == "path" and attributes["class"] == "edge"]
+    assert sorted(outlines) == ["M0 0H4V4H0Z", "M0 4H4V8H0Z", "M4 0H8V4H4Z", "M4 0H8V4H4Z"]
     sources = [
         attributes.get("href") or attributes.get("src") for tag, attributes in tags.seen if tag in ("image", "img")
     ]
-    assert len(sources) == 2 + 2  # the picture for each class, and the two crops that can be read
-    assert all(source is not None and source.startswith("data:image/png;base64,") for source in sources)
+    # The picture for each class; of each of four terms this part, and where there is a file that part too.
+    assert len(sources) == 2 + 4 + 3
+    assert all(source is not None and source.startswith("data:image/jpeg;base64,") for source in sources)
+    assert "its picture is not here" in "".join(tags.words)
 
 
 def test_a_notebook_escapes_every_name() -> None:

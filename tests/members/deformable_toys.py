@@ -74,9 +74,9 @@ def by_hand(comparison: Deformable, cells: Array) -> tuple[Array, Array]:
     return activations, places
 
 
-def network(backbone: str, size: int, deviation: float = 2e-5) -> PixPNet:
+def network(backbone: str, size: int, deviation: float = 2e-5, dim: int | None = None) -> PixPNet:
     torch.manual_seed(0)
-    architecture = DeformableArchitecture(upsampling=1, prototypes_per_class=2, deviation=deviation)
+    architecture = DeformableArchitecture(upsampling=1, prototypes_per_class=2, deviation=deviation, dim=dim)
     cut = Backbone(zoo.build(backbone), "", (size, size))
     preprocessing = Preprocessing(None, size, size)
     model = PixPNet(cut, architecture, ("jay", "wren"), preprocessing, member="deformable").eval()

@@ -122,6 +122,31 @@ def test_the_head_is_fixed_and_there_is_no_add_on_to_learn() -> None:
     assert groups["prototypes"].parameters == (model.prototypes,)
 
 
+def test_where_the_backbone_does_not_learn_a_convolution_of_single_cells_may() -> None:
+    model = network("small-21", 32, dim=5)
+    assert len(MEMBER.groups(model, DeformableConfig(), {})["add_on"].parameters) == 2
+    assert model.prototypes.shape[1:] == (5, 2, 2)
+    with torch.inference_mode():
+        (embeddings,) = model.embed(torch.randn(2, 3, 32, 32))
+    assert embeddings.shape[1] == 5
+    # Norm-preserving interpolation has no place for negative numbers.
+    assert embeddings.min() >= 0 and embeddings.max() > 0
+    for name in ("frozen", "tail"):
+        assert PRESETS[name].architecture.dim is not None
+    assert all(PRESETS[name].architecture.dim is None for name in ("paper", "laptop", "scratch"))
+    with pytest.raises(ValueError, match="dim is at least 1, got 0"):
+        DeformableArchitecture(dim=0)
+
+
+@pytest.mark.parametrize("margin", [0.05, 0.1, 0.4])
+def test_a_margin_costs_less_the_more_alike_everything_is(margin: float) -> None:
+    # Why presets for backbones that do not learn have none: all cells alike is its cheapest way out.
+    cosines = torch.linspace(0.6, 0.99, 40).double()[None]
+    harder = with_margin(cosines / 1.01, 1 - cosines, torch.zeros(1, 40, dtype=torch.bool), margin)
+    added = harder - cosines / 1.01
+    assert (added > 0).all() and (added.diff() < 0).all()
+
+
 @given(st.floats(-0.95, 0.985), st.booleans(), st.sampled_from([0.0, 0.1, 0.4]))
 def test_the_margin_is_an_angle_for_other_classes_only(activation: float, own: bool, margin: float) -> None:
     distances = torch.tensor([[1 - 1.01 * activation]], dtype=torch.float64)

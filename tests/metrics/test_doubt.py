@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixpnet.metrics.doubt import DECIDING, auroc, compare_doubt, false_positive_rate, scores_of
+from pixpnet.metrics.doubt import DECIDING, RARER, auroc, compare_doubt, false_positive_rate, scores_of
 from pixpnet.model.calibration import Calibration
 from pixpnet.training.kept_scores import UNKNOWN, SplitScores
 from tests.explanation.toys import real
@@ -42,14 +42,26 @@ def test_each_sign_has_its_figures_and_what_is_undefined_is_counted() -> None:
     model.calibration = Calibration(1.0, "validation", 1, (0.1,), 4.0)
     known, others = split([9, 8, 7, 5], [1, 2, UNKNOWN, 2]), split([6, 3, 2, 1], [3, 3, 3, UNKNOWN])
     result = compare_doubt(model, known, "test", others, "noise", "")
-    logit, score, length = result.signs
+    logit, score, length, rarer = result.signs
     assert logit.auroc is not None and logit.auroc.mean == 15 / 16
     assert logit.false_positives is not None and logit.false_positives.mean == 0.25
     assert length.auroc is not None and length.auroc.mean == 1.0
     assert (length.known, length.others, length.undefined) == (3, 3, 2)
     assert result.warned == 0.75 and score.undefined == 0
+    assert rarer.auroc == logit.auroc  # the two signs are the same numbers here
     assert logit.auroc.low is not None and logit.auroc.high is not None
     assert logit.auroc.low <= logit.auroc.mean <= logit.auroc.high
+
+
+def test_the_rarer_of_two_signs_sees_what_either_sees() -> None:
+    known = split([9, 8, 7, 6], [1] * 4)
+    # A known sum of weak scores, a known score in a weak sum, and both known.
+    others = replace(split([8, 1, 8], [1] * 3), largest_scores=torch.tensor([1.0, 8.0, 8.0]))
+    rarer = compare_doubt(real(), known, "val", others, "others", "").signs[-1]
+    assert rarer.sign == RARER and rarer.auroc is not None
+    # Ranks 7/8, 5/8, 3/8, 1/8 against 0, 0, 5/8: nine pairs in the right order, one equal.
+    pairs = [(k > o) + 0.5 * (k == o) for k in (7, 5, 3, 1) for o in (0, 0, 5)]
+    assert rarer.auroc.mean == sum(pairs) / 12 == 9.5 / 12
 
 
 def test_where_lists_cannot_be_told_the_reason_is() -> None:

@@ -170,7 +170,7 @@ def test_noise_depends_on_the_seed_and_the_sample_alone() -> None:
 
 def test_clipping_reaches_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Preprocessing | None] = []
-    monkeypatch.setattr(part_scores, "with_noise", lambda image, _, __, within: given.append(within) or image)
+    monkeypatch.setattr(part_scores, "with_noise", lambda image, _, __, within, limit: given.append(within) or image)
     model = finder()
     for clip in (False, True):
         assert consistency_and_stability(model, [FIRST], PARTS, clip=clip).clipped is clip

@@ -8,7 +8,14 @@ import pytest
 from pixpnet.data import DataSet
 from pixpnet.data.loader import PlainSamples
 from pixpnet.data.sample import box_in
-from pixpnet.metrics import answer_places, prototype_distinctiveness, prototype_places, prototype_purity
+from pixpnet.metrics import (
+    Sizes,
+    answer_places,
+    model_sizes,
+    prototype_distinctiveness,
+    prototype_places,
+    prototype_purity,
+)
 from pixpnet.metrics.suite import Places
 from pixpnet.metrics.suite.placing import measure_places
 from pixpnet.metrics.suite.result_store import ResultStore
@@ -44,9 +51,9 @@ def network() -> PixPNet:
 def measured(model: PixPNet, data: DataSet, folder: Path) -> Places:
     told: list[tuple[int, int]] = []
     with ResultStore(folder, {"about": "this"}) as results:
-        places = measure_places(model, data, data.val, 0, results, lambda _, done, total: told.append((done, total)))
+        placed = measure_places(model, data, data.val, 0, results, lambda _, done, total: told.append((done, total)))
     assert all(done <= total for done, total in told)
-    return places
+    return placed.places
 
 
 def test_each_image_is_passed_once_and_figures_are_those_of_each_measure_alone(
@@ -57,6 +64,8 @@ def test_each_image_is_passed_once_and_figures_are_those_of_each_measure_alone(
     assert sum(passed) == len(VAL) + len(TRAIN)
     val, train = (PlainSamples(entries, data.reader, model.preprocessing) for entries in (data.val, data.train))
     assert places.answers == answer_places(model, val)
+    with ResultStore(tmp_path, {"about": "this"}) as results:
+        assert results.get(Sizes, "sizes") == model_sizes(model, val)
     assert places.distinctiveness == prototype_distinctiveness(model, val)
     assert places.purity == prototype_purity(model, train, data.point_parts)
     assert places.prototypes == prototype_places(model, data)

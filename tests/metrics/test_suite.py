@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from pixpnet import zoo
+from pixpnet.commands.measured_text import table_text
 from pixpnet.data import Preprocessing
 from pixpnet.data.loader import PlainSamples
 from pixpnet.mapping import MAPPINGS
@@ -34,14 +35,17 @@ from pixpnet.metrics.suite import (
 )
 from pixpnet.metrics.suite import measuring as suite
 from pixpnet.metrics.suite.band import GRID, median_band, on_grid
+from pixpnet.metrics.suite.placing import MeasuredPlaces
 from pixpnet.metrics.suite.result_store import ResultStore
 from pixpnet.model import Backbone, PixPNet
 from pixpnet.training import Run, open_data_of, open_run_data
 from pixpnet.windows import Windows
 from tests.training.conftest import Trained
-from tests.views.test_curve_figure import HEALTH, PLACES
+from tests.views.test_curve_figure import HEALTH, PLACES, SIZES
 
-FEW = MeasureSettings(mappings=("field", "random"), samples=3, prototypes=2, split="val")
+FEW = MeasureSettings(
+    mappings=("field", "random"), samples=3, prototypes=2, split="val", attacks=(), dialects=(), against=()
+)
 
 
 @pytest.fixture
@@ -288,7 +292,7 @@ def test_parts_are_scored_on_the_drawn_images_once(run: Path, monkeypatch: pytes
 
     monkeypatch.setattr(suite, "scores_by_region", scored)
     monkeypatch.setattr(suite, "prototype_health", lambda *_, **__: HEALTH)
-    monkeypatch.setattr(suite, "measure_places", lambda *_: PLACES)
+    monkeypatch.setattr(suite, "measure_places", lambda *_: MeasuredPlaces(PLACES, SIZES))
     monkeypatch.setattr(Run, "data", with_parts)
     options = replace(FEW, samples=1, part_samples=5, mappings=("field", "prp"))
     for _ in range(2):
@@ -309,6 +313,23 @@ def test_parts_are_scored_on_the_drawn_images_once(run: Path, monkeypatch: pytes
     assert table.part_draw == ClassDraw(classes=3, images=9, fewest=3, median=3.0, few=3)
 
 
+def test_parts_alone_need_no_ordering_health_or_places(
+    run: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any, **__: Any) -> Any:
+        raise AssertionError("not asked for")
+
+    monkeypatch.setattr(suite, "prototype_health", refused)
+    monkeypatch.setattr(suite, "measure_places", refused)
+    table = measure(run, MeasureSettings(mappings=("field",), split="val", parts_only=True)).table
+    assert calls == []
+    assert (table.samples, table.health, table.places, table.stated_error) == (0, None, None, None)
+    assert read_table(run) == table
+    assert "were not measured" in table_text(table) and "AUSC, %2R: 0" not in table_text(table)
+    with pytest.raises(ValueError, match="no samples for it, got 3"):
+        MeasureSettings(samples=3, parts_only=True)
+
+
 def test_fewer_samples_are_drawn_by_default_where_passes_are_long(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def network(windows: Windows | None) -> PixPNet:
         backbone = Backbone(zoo.build("small-21"), "", (64, 64), (), windows)
@@ -317,7 +338,7 @@ def test_fewer_samples_are_drawn_by_default_where_passes_are_long(run: Path, mon
     assert [suite.default_samples(network(windows)) for windows in (None, Windows(24, 12))] == [50, 10]
     monkeypatch.setattr(suite, "default_samples", lambda model: 2)
     monkeypatch.setattr(suite, "prototype_health", lambda *_, **__: HEALTH)
-    monkeypatch.setattr(suite, "measure_places", lambda *_: PLACES)
+    monkeypatch.setattr(suite, "measure_places", lambda *_: MeasuredPlaces(PLACES, SIZES))
     table = measure(run, replace(FEW, samples=None, mappings=("random",), prototypes=1)).table
     assert (table.samples, table.settings.samples) == (2, 2)
 

@@ -83,3 +83,29 @@ def test_a_layer_with_distinct_pooling_scores_the_cells_that_it_names() -> None:
     chosen = layer.similarity(matches.distance_maps).flatten(2).gather(2, matches.cells[..., None])[..., 0]
     assert torch.equal(matches.scores, chosen)
     assert all(len(set(row[:3])) == 3 and len(set(row[3:])) == 3 for row in matches.cells.tolist())
+
+
+@given(st.integers(0, 2**20), st.sampled_from([torch.float32, torch.float64, torch.bfloat16]), st.booleans())
+def test_nearest_takes_the_first_of_the_smallest_and_nan_before_all(seed: int, dtype: torch.dtype, nan: bool) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    # Few different numbers, both zeros among them, so that several cells are equally near.
+    maps = torch.randint(-1, 3, (2, 3, 4, 5), generator=generator).to(dtype) * 0.0
+    maps += torch.randint(0, 3, maps.shape, generator=generator).to(dtype) * 0.5
+    if nan:
+        maps[torch.rand(maps.shape, generator=generator) < 0.1] = torch.nan
+    pooled = pool_nearest(maps)
+    for row, chosen, distance in zip(
+        maps.flatten(0, 1).flatten(1).tolist(),
+        pooled.cells.flatten().tolist(),
+        pooled.distances.flatten().tolist(),
+        strict=True,
+    ):
+        missing = [cell for cell, value in enumerate(row) if value != value]
+        assert chosen == (missing[0] if missing else row.index(min(row)))
+        assert distance == row[chosen] or missing
+
+
+def test_distances_of_nearest_cells_hand_their_gradient_to_those_cells() -> None:
+    maps = torch.tensor([[[[3.0, 1.0, 1.0]], [[0.5, 2.0, 4.0]]]], requires_grad=True)
+    (gradient,) = torch.autograd.grad((pool_nearest(maps).distances * torch.tensor([2.0, 7.0])).sum(), maps)
+    assert gradient.tolist() == [[[[0.0, 2.0, 0.0]], [[7.0, 0.0, 0.0]]]]

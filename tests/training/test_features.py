@@ -132,16 +132,15 @@ def test_views_computed_side_by_side_have_the_bits_of_one_thread(
     data: DataSet, tmp_path: Path, two_threads: None
 ) -> None:
     views = some_views(data)
-    side_by_side = features_in(tmp_path / "two", data)
     begun: list[int] = []
-    reader, threads = side_by_side.reader, set[int]()
+    threads = set[int]()
 
     def watched(entry: Entry) -> Any:
         threads.add(threading.get_ident())
         begun.append(torch.get_num_threads())
-        return reader(entry)
+        return data.reader(entry)
 
-    side_by_side.reader = watched
+    side_by_side = features_in(tmp_path / "two", replace(data, reader=watched))
     seen: list[int] = []
     assert side_by_side.compute(views, progress=lambda _, done, total: seen.append(done)) == 9
     assert threading.get_ident() not in threads
@@ -158,12 +157,11 @@ def test_a_reader_that_fails_among_threads_ends_the_pass_and_gives_them_back(
     data: DataSet, tmp_path: Path, two_threads: None
 ) -> None:
     views = some_views(data)
-    features = features_in(tmp_path, data)
 
     def failing(entry: Entry) -> Any:
         raise OSError("the disk is gone")
 
-    features.reader = failing
+    features = features_in(tmp_path, replace(data, reader=failing))
     with pytest.raises(OSError, match="the disk is gone"):
         features.compute(views)
     assert torch.get_num_threads() == 2

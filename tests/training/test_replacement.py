@@ -17,7 +17,7 @@ from pixpnet.data import Batch
 from pixpnet.model import Origin, PixPNet
 from pixpnet.settings import Replacement
 from pixpnet.training import replace_prototypes, replacement
-from pixpnet.training.replacement import nearest_first, smallest_total
+from pixpnet.training.assignment import nearest_first, smallest_total
 from tests.training.material import batches_of, entries_of, identity_model, small_model
 from tests.training.replacing import IDS, LABELS, noise, replaced
 

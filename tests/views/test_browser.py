@@ -77,11 +77,13 @@ def test_a_page_opens_from_disk_fits_its_window_and_is_for_everybody(
         assert [(item["id"], item["nodes"][0]["html"]) for item in violations] == []
 
 
-def visible_regions(page: Page) -> list[float]:
-    """How strongly each outline of the first image is painted."""
+def visible_regions(page: Page, painted: str = ".edge") -> list[float]:
+    """How strongly each outline, or label, of the first image is painted."""
     page.wait_for_timeout(300)  # the change is a soft one
     script = "marks => marks.map(mark => Number(getComputedStyle(mark).opacity))"
-    return [float(item) for item in page.locator(".why").first.locator("figure .mark:has(.edge)").evaluate_all(script)]
+    return [
+        float(item) for item in page.locator(".why").first.locator(f"figure .mark:has({painted})").evaluate_all(script)
+    ]
 
 
 def test_focus_on_a_term_shows_its_region_alone(browser: Browser, explained_page: Path) -> None:
@@ -98,6 +100,27 @@ def test_focus_on_a_term_shows_its_region_alone(browser: Browser, explained_page
         assert shown[::-1].index(1.0) == int(focused) - 1
         page.keyboard.press("Enter")
         assert page.evaluate("document.activeElement.getAttribute('aria-pressed')") == "true"
+
+
+def test_on_a_phone_every_picture_that_the_legend_names_is_there_and_large(
+    browser: Browser, explained_page: Path
+) -> None:
+    for result in opened(browser, explained_page, 390):
+        block = result.page.locator(".why").first
+        assert "this part of the image, the part it looks like, where that comes from" in block.inner_text().lower()
+        for row in block.locator(".term.large").all():
+            boxes = [shot.bounding_box() for shot in row.locator("svg.shot").all()]
+            assert len(boxes) == 3 and all(box is not None and box["width"] > 120 for box in boxes)
+            says = row.locator(".says").bounding_box()
+            assert says is not None and says["x"] + says["width"] <= 390
+
+
+def test_regions_that_are_not_shown_have_no_labels_in_the_picture(browser: Browser, explained_page: Path) -> None:
+    for result in opened(browser, explained_page, 1280):
+        shown = visible_regions(result.page, "text")
+        assert sorted(set(shown)) == [0, 1] and shown.count(1) == 1
+        result.page.emulate_media(media="print")
+        assert set(visible_regions(result.page, "text")) == {1}
 
 
 def test_a_page_is_whole_without_scripts(browser: Browser, report: Path) -> None:

@@ -10,6 +10,7 @@ from pixpnet.config import RunConfig
 from pixpnet.metrics import AnswerPlaces, Distinctiveness
 from pixpnet.metrics.bootstrap import DefinedMean, Estimate
 from pixpnet.metrics.health import Background, Coverage, Deciding, Duplicates, PrototypeHealth, Twins
+from pixpnet.metrics.sizes import Sizes
 from pixpnet.metrics.suite import Accuracy, ClassDraw, MappingRow, MeasureSettings, Places, Table
 from pixpnet.metrics.suite.band import GRID, median_band
 from pixpnet.views.curve_figure import curve_figure
@@ -31,6 +32,7 @@ PLACES = Places(
     purity=None,
     prototypes=None,
 )
+SIZES = Sizes(120, 120, NOT_MEASURED, NOT_MEASURED, "", 120, 120, 0.1, 0)
 ALL = ("field", "field_flat", "upsampling", "prp", "random")
 
 

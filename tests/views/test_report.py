@@ -15,6 +15,10 @@ from pixpnet.explanation import explain
 from pixpnet.model import PixPNet
 from pixpnet.model.file import prototypes_listing
 from pixpnet.training import Run, train
+from pixpnet.training.confusion import ConfusionTable
+from pixpnet.training.evaluation import evaluation_of
+from pixpnet.views import page
+from pixpnet.views.report import hardest_classes
 from pixpnet.views.reporting import explained
 from tests.explanation.toys import as_sample, photo, real
 from tests.views.test_pages import Tags, assert_self_contained
@@ -184,3 +188,30 @@ def test_the_report_of_a_run_without_answers_has_the_figures_that_it_kept(run: P
     text = Tags(px.report(run, examples=0).html).text
     assert "Of the 12 test images" in text
     assert "Mistakes, image by image" not in text
+
+
+def test_of_many_classes_the_report_shows_those_that_it_knows_least_and_folds_the_rest(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = Run(run)
+    lines = result.read_answers()
+    assert lines is not None
+    names = sorted({line.truth for line in lines})
+    # The second class is always wrong, the others always right.
+    result.write_answers(
+        [replace(line, best=(names[2] if line.truth == names[1] else line.truth,), scores=(1.0,)) for line in lines]
+    )
+    result.manifest.settle(pictures=True)
+    monkeypatch.setattr(page, "_FEW_CLASSES", 2)
+    monkeypatch.setattr(page, "_HARDEST", 1)
+    text = Tags(px.report(run, examples=0).html).text
+    shown, folded = text[text.index("Accuracy of each class") :].split("All 3 classes")
+    assert "The 1 class that it knows least" in shown
+    assert names[1] in shown and "0\xa0%" in shown and names[0] not in shown and names[2] not in shown
+    assert all(name in folded for name in names)
+
+
+def test_the_hardest_classes_come_lowest_first_and_those_without_images_not_at_all() -> None:
+    evaluation = evaluation_of(ConfusionTable.of_rows([[1, 1, 0, 0], [0, 2, 0, 0], [0, 0, 0, 0], [3, 0, 0, 1]]), 1.0)
+    assert hardest_classes(evaluation, 9) == (3, 0, 1)
+    assert hardest_classes(evaluation, 2) == (3, 0)

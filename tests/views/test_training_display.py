@@ -1,6 +1,7 @@
 """What is said about an epoch: which one is kept, and by what rule."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -44,6 +45,20 @@ def test_a_kept_epoch_is_not_called_the_best_and_the_rule_is_said_once(capsys: p
     assert output.count(RULE) == 1
     assert [line.endswith("kept") for line in epochs] == [True, False, True]
     assert not any("best" in line for line in epochs)
+
+
+@pytest.mark.parametrize(("replaces", "words"), [(True, "accuracy after replacement is"), (False, "accuracy is")])
+def test_replacement_is_spoken_of_where_there_is_one(
+    replaces: bool, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with display() as watcher:
+        watcher.planned(Workload((1.0,), 0.0, replaces))
+        watcher.begins(1, 0, 4)
+        if not replaces:
+            watcher.epoch_ended(replace(epoch(1, 0.9, best=True), figures={}))
+    first, *epochs = capsys.readouterr().err.splitlines()
+    assert first == f"kept: the last epoch whose validation {words} within one standard error of the best so far"
+    assert not any("replacement" in line or "patches" in line for line in epochs)
 
 
 def seconds(text: str) -> int:

@@ -79,7 +79,7 @@ def run(args: Namespace) -> int:
         tables = {
             "family": [_family_record(row) for row in rows],
             "measured": [_record(group) for group in groups],
-            "recurring": [to_plain(found) for found in _recurring(rows)],
+            "recurring": [to_plain(result) for result in _recurring(rows)],
         }
         sys.stdout.write(json.dumps(tables, indent=1) + "\n")
     elif form in ("csv", "latex"):
@@ -111,14 +111,14 @@ def _recurring(rows: Sequence[FamilyRow]) -> list[Recurring]:
     return [result for result in results if result is not None]
 
 
-def _recurring_text(found: Recurring) -> str:
+def _recurring_text(result: Recurring) -> str:
     """The prototypes that recur, in words."""
-    chance = "" if found.by_chance is None else f"; {percent(found.by_chance)} by chance"
-    share, in_all, image = map(_with_interval, (found.share, found.in_all, found.same_image))
+    chance = "" if result.by_chance is None else f"; {percent(result.by_chance)} by chance"
+    share, in_all, image = map(_with_interval, (result.share, result.in_all, result.same_image))
     return (
-        f"Of the prototypes of one seed, {share} recur in another{chance}, and {in_all} in all {len(found.runs) - 1} "
+        f"Of the prototypes of one seed, {share} recur in another{chance}, and {in_all} in all {len(result.runs) - 1} "
         "others: of the same class and training image, with exact regions that overlap by half or more. "
-        f"{image} have the image in common.\n  {', '.join(found.runs)}\n"
+        f"{image} have the image in common.\n  {', '.join(result.runs)}\n"
     )
 
 

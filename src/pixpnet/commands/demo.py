@@ -4,6 +4,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pixpnet.extras import require
+
 if TYPE_CHECKING:
     from jsonargparse import ArgumentParser, Namespace
 
@@ -23,10 +25,16 @@ def add_arguments(parser: "ArgumentParser") -> None:
         "--out", type=Path, default=Path("demo"), metavar="DIR", help="folder for everything that it makes"
     )
     parser.add_argument("--seed", type=int, default=0, help="of the training run")
+    parser.add_argument(
+        "--serve", action="store_true", help="at the end, open the run as a page in the browser (pixpnet serve)"
+    )
 
 
 def run(args: "Namespace") -> int:
     """Shows the fields of a network, checks them, draws birds, trains on them, and ends with a report."""
+    require("pixpnet demo", "train", "views")
+    if args.serve:
+        require("pixpnet demo --serve", "web")
     args.out.mkdir(parents=True, exist_ok=True)
     sound = _show_fields(args.out)
     _draw_birds(args.out)
@@ -34,6 +42,10 @@ def run(args: "Namespace") -> int:
     _train(folder, args.seed)
     page = _report(folder, args.out / f"{folder.name.replace('run', 'report')}.html", args.seed)
     _conclude(folder, _draw_new_birds(args.out / NEW_BIRDS), page)
+    if args.serve:
+        from pixpnet.commands.serve import serve_run
+
+        serve_run(folder, open_browser=True)
     return 0 if sound else 1
 
 
@@ -186,4 +198,6 @@ def _conclude(folder: Path, birds: list[Path], page: "ReportPage") -> None:
         f"  {command('explain', folder, birds[0], '--prove', '--out', picture)}\n"
         "and ask whether the paper's claims hold for it:\n"
         f"  {command('audit', folder)}\n"
+        "Look around, and ask it about pictures of your own, on a page of this computer:\n"
+        f"  {command('serve', folder, '--open')}\n"
     )

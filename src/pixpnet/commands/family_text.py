@@ -56,8 +56,9 @@ COLUMNS = (
 NOTES = (
     "D1 prototypes are image patches, D2 they localize to parts, D3 reasoning is linear or a simple tree: each derived",
     "by an audit of the run (✓ holds, ✗ does not, ? could not be checked). MRF, win. region: mean share of the image",
-    "that a cell sees, and that the region of a winning cell covers, %. Acc.: test accuracy after replacement, %; ± is",
-    "the standard deviation over runs that differ in their seed alone. Other data or budgets do not compare.",
+    "that a cell sees, and that the region of a winning cell covers, %. Acc.: test accuracy, %, after replacement",
+    "(where D1 fails, prototypes may never be replaced); ± is the standard deviation over runs that differ in their",
+    "seed alone. Other data or budgets do not compare.",
 )
 
 

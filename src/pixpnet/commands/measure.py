@@ -22,10 +22,14 @@ EXAMPLES = """examples:
   pixpnet measure runs/birds                          Table 2 of the paper for this run, on test samples; on record
   pixpnet measure runs/birds --split val              where figures are to decide between models
   pixpnet measure runs/birds --mappings field upsampling --samples 10 --part-samples 100      a quick look
+  pixpnet measure runs/birds --parts-only --mappings field random          S_con and S_sta, against chance
   pixpnet measure runs/birds --method exact --prototypes 0    every pixel, every prototype of the class, as the paper
+  pixpnet measure runs/birds --attacks pgd --attacked class --attack-samples 20    misalignment, all own prototypes
+  pixpnet measure runs/birds --attacks --dialects --against       Table 2, health and places alone
 
 Beside Table 2 it says which parts and places prototypes and answers point at (purity, distinctiveness, coverage), with
-one forward pass for each image of the split and, where parts are annotated, one for each training image.
+one forward pass for each image of the split and, where parts are annotated, one for each training image; and what other
+papers print (consistency and stability in their dialect, misalignment, sizes, doubt), all of it sorted by Co-12.
 It may be stopped (Ctrl-C) and goes on where it was when it is started again, also with more samples or mappings."""
 
 CURVES_FILE = "curves.png"
@@ -67,6 +71,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="images for consistency and stability, at most N, drawn as whole classes (at least one); 0 for all",
     )
     parser.add_argument(
+        "--parts-only",
+        action="store_true",
+        help="consistency and stability alone, in seconds to minutes: no relevance ordering, health or places",
+    )
+    parser.add_argument(
         "--method",
         type=Literal["stepped", "exact"],
         default="stepped",
@@ -74,6 +83,44 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--split", type=Literal["test", "val"], default="test", help="which images; using test is recorded"
+    )
+    parser.add_argument(
+        "--attacks",
+        type=Literal["noise", "pgd"],
+        nargs="*",
+        default=["noise", "pgd"],
+        help="on pixels outside of a prototype's region (misalignment): noise, and 40 steps of gradient descent",
+    )
+    parser.add_argument(
+        "--protected",
+        type=Literal["box", "field"],
+        nargs="+",
+        default=["box", "field"],
+        help="what attacks may not touch: the published box, the exact field",
+    )
+    parser.add_argument(
+        "--attacked",
+        type=Literal["best", "class"],
+        default="best",
+        help="the prototype with the largest score, or all of the image's class",
+    )
+    parser.add_argument(
+        "--attack-samples", type=int, default=None, metavar="N", help="images that are attacked; as many as --samples"
+    )
+    parser.add_argument(
+        "--dialects",
+        type=Literal["evalprotopnet", "pixpnet"],
+        nargs="*",
+        default=["evalprotopnet", "pixpnet"],
+        help="of consistency and stability; their figures cannot be compared with each other",
+    )
+    parser.add_argument(
+        "--against",
+        type=str,
+        nargs="*",
+        default=["noise"],
+        metavar="DATA",
+        help="what doubt is measured against: noise, or data sets such as folder:other",
     )
     parser.add_argument("--seed", type=int, default=0, help="of all random choices")
     parser.add_argument("--out", type=Path, default=None, metavar="DIR", help="RUN/measure if not given")
@@ -86,6 +133,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Measures a run, prints its table and draws its curves."""
     from pixpnet.metrics.suite import MeasureSettings, measure, plain_table
+    from pixpnet.metrics.suite.co12 import co12
+    from pixpnet.records import to_plain
 
     settings = MeasureSettings(
         mappings=tuple(args.mappings),
@@ -95,6 +144,13 @@ def run(args: Namespace) -> int:
         split=args.split,
         part_samples=args.part_samples or None,
         seed=args.seed,
+        attacks=tuple(args.attacks),
+        protected=tuple(args.protected),
+        attacked=args.attacked,
+        attack_samples=args.attack_samples,
+        dialects=tuple(args.dialects),
+        against=tuple(args.against),
+        parts_only=args.parts_only,
     )
     device = choose_device(args.device)
     try:
@@ -113,12 +169,13 @@ def run(args: Namespace) -> int:
         sys.stderr.write(f"\nstopped; what was found is kept in {folder}. The same command goes on from there:\n")
         sys.stderr.write(f"  {command(*_words(args))}\n")
         return 130
-    curves = draw_curves(measured)
+    curves = None if args.parts_only else draw_curves(measured)
     if args.json:
         sys.stderr.writelines(f"{line}\n" for line in few_images(measured.table))
-        sys.stdout.write(json.dumps(plain_table(measured.table), indent=1) + "\n")
+        sorted_by = to_plain(co12(measured.table))
+        sys.stdout.write(json.dumps({**plain_table(measured.table), "co12": sorted_by}, indent=1) + "\n")
     else:
-        sys.stdout.write(f"{table_text(measured.table)}\ncurves: {curves}\n")
+        sys.stdout.write(table_text(measured.table) + ("" if curves is None else f"\ncurves: {curves}\n"))
     return 0
 
 
@@ -136,8 +193,21 @@ def draw_curves(measured: MeasuredFolder) -> Path:
 def _words(args: Namespace) -> list[str]:
     """The command that goes on."""
     words = ["measure", str(args.run), "--mappings", *args.mappings]
-    for name in ("samples", "prototypes", "part_samples", "method", "split", "seed", "device"):
+    for name in ("attacks", "protected", "dialects", "against"):
+        words += [f"--{name}", *args[name]]
+    for name in (
+        "samples",
+        "prototypes",
+        "part_samples",
+        "attacked",
+        "attack_samples",
+        "method",
+        "split",
+        "seed",
+        "device",
+    ):
         words += [] if args[name] is None else [f"--{name.replace('_', '-')}", str(args[name])]
     for name in ("out", "data"):
         words += [] if args[name] is None else [f"--{name}", str(args[name])]
-    return [*words, *(option for option, name in (("--trust-code", "trust_code"), ("--json", "json")) if args[name])]
+    flags = {"--parts-only": "parts_only", "--trust-code": "trust_code", "--json": "json"}
+    return [*words, *(option for option, name in flags.items() if args[name])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pixpnet.commands.co12_text import co12_lines
 from pixpnet.commands.estimate_text import estimate_words, percent_with_interval
 from pixpnet.commands.places_text import places_lines
 from pixpnet.wording import aligned, percent
@@ -45,7 +46,10 @@ def table_text(table: Table) -> str:
     settings = table.settings
     prototypes = "all prototypes" if settings.prototypes is None else f"{settings.prototypes} prototypes"
     lines += ["", *map(_about_outliers, filter(_has_outliers, table.rows))]
-    lines += [f"AUSC, %2R: {table.samples} samples, {prototypes} of each one's class, {settings.method} curves."]
+    if settings.parts_only:
+        lines += ["AUSC, %2R, health and places were not measured (--parts-only)."]
+    else:
+        lines += [f"AUSC, %2R: {table.samples} samples, {prototypes} of each one's class, {settings.method} curves."]
     if (off := table.stated_error) is not None:
         lines.append(
             f"Stepped curves were off the exact ones by up to {off.area:.3f} (AUSC) and {100 * off.recovery:.1f} "
@@ -63,11 +67,13 @@ def table_text(table: Table) -> str:
     lines += [
         "In brackets: 95 % intervals for other samples (AUSC, %2R) and other classes (S_con, S_sta) like these.",
         *dict.fromkeys(note for row in table.rows for note in row.notes),
-        "",
-        *health_lines(table.health),
-        "",
-        *places_lines(table.places, table.settings.split),
     ]
+    if table.health is not None:
+        lines += ["", *health_lines(table.health)]
+    if table.places is not None:
+        lines += ["", *places_lines(table.places, table.settings.split)]
+    if table.further is not None:
+        lines += ["", *co12_lines(table)]
     return "\n".join(lines) + "\n"
 
 

@@ -117,10 +117,8 @@ def _sets(coverage: float | None, model: PixPNet) -> Sets | None:
 
 def _warn_of_training(path: Path) -> None:
     """A run that has not come to its end may yet keep another model."""
-    from pixpnet.training import Run
-
-    run = Run(path)
-    if (path / "config.yaml").exists() and not run.finished:
+    # As `Run.finished` says, without what trains: predicting needs none of it.
+    if (path / "config.yaml").exists() and not (path / "metrics.json").exists():
         sys.stderr.write(
             f"warning: {path} is still in training, or was interrupted: these are answers of the model that it kept so "
             f"far. Where nothing trains it, go on with it: {command('train', '--resume', path)}\n"

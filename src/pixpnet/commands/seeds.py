@@ -49,9 +49,9 @@ def run_seeds(args: Namespace, config: RunConfig, summary: Callable[[Metrics, Pa
         accuracies = [figures[split]["accuracy"] for figures in judged if figures[split] is not None]
         if accuracies:
             spread = f" ± {percent(stdev(accuracies))}" if len(accuracies) > 1 else ""
-            each = ", ".join(map(percent, accuracies))
+            listed = ", ".join(map(percent, accuracies))
             sys.stdout.write(
-                f"{split} accuracy over {len(accuracies)} seeds: {percent(mean(accuracies))}{spread} ({each})\n"
+                f"{split} accuracy over {len(accuracies)} seeds: {percent(mean(accuracies))}{spread} ({listed})\n"
             )
     sys.stdout.write(f"compare them: {command('compare', *map(str, folders))}\n")
     return 0

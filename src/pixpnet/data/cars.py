@@ -19,6 +19,7 @@ from pixpnet.data.preprocessing import Preprocessing
 from pixpnet.data.reader import FileReader
 from pixpnet.data.sample import NO_ANNOTATION, Annotation
 from pixpnet.data.splits import stable_id
+from pixpnet.extras import wanted_by
 from pixpnet.messages import first_line
 from pixpnet.whole_file import refuse_irregular
 
@@ -86,7 +87,9 @@ def _variable(root: Path, name: str, variable: str) -> Any:
     """One variable of a MATLAB file, as a flat array."""
     # Imported here: only this data set needs it.
     import numpy as np
-    from scipy.io import loadmat, whosmat  # type: ignore[import-untyped]
+
+    with wanted_by("reading the annotations of Stanford Cars (.mat)"):
+        from scipy.io import loadmat, whosmat  # type: ignore[import-untyped]
 
     path = root / name
     try:

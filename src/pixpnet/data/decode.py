@@ -52,20 +52,26 @@ def read_image(path: Path, upright: bool, strict: bool = False) -> Pixels:
     return decode(data, upright)
 
 
-def decode(data: bytes, upright: bool) -> Pixels:
-    """Decodes the content of a file; see `read_image`."""
+def decode(data: bytes, upright: bool, max_pixels: int = MAX_PIXELS) -> Pixels:
+    """Decodes the content of a file; see `read_image`.
+
+    Args:
+        data: of the file.
+        upright: see `read_image`.
+        max_pixels: a picture with more is refused before it is decoded.
+    """
     if not data:
         raise ImageError("empty file (0 bytes)")
     frame = _jpeg_frame(data)
     if frame is not None:
-        _refuse_bomb(frame.width, frame.height)
+        _refuse_bomb(frame.width, frame.height, max_pixels)
         # Without its end marker a file is cut short, which OpenCV before version 5 fills up with grey.
         if frame.plain and data[-64:].rstrip(b"\0").endswith(b"\xff\xd9"):
             flags = cv2.IMREAD_COLOR_RGB | (0 if upright else cv2.IMREAD_IGNORE_ORIENTATION)
             pixels = cv2.imdecode(np.frombuffer(data, dtype=np.uint8), flags)
             if pixels is not None:
                 return np.asarray(pixels)
-    return _decode_with_pillow(data, upright)
+    return _decode_with_pillow(data, upright, max_pixels)
 
 
 class _JpegFrame(NamedTuple):
@@ -88,10 +94,10 @@ def _jpeg_frame(data: bytes) -> _JpegFrame | None:
     return None
 
 
-def _decode_with_pillow(data: bytes, upright: bool) -> Pixels:
+def _decode_with_pillow(data: bytes, upright: bool, max_pixels: int) -> Pixels:
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-            _refuse_bomb(*image.size)
+            _refuse_bomb(*image.size, max_pixels)
             frames = getattr(image, "n_frames", 1)  # only the formats that can be animated have it
             if frames > 1 and image.format != "MPO":  # cameras put previews beside the JPEG
                 raise ImageError(f"animated or with several pages ({frames} frames): save one as a picture")
@@ -119,6 +125,6 @@ def _to_rgb(image: Image.Image) -> Pixels:
     return np.array(image.convert("RGB"))
 
 
-def _refuse_bomb(width: int, height: int) -> None:
-    if width * height > MAX_PIXELS:
-        raise ImageError(f"decompression bomb: {width} x {height} pixels, at most {MAX_PIXELS} are read")
+def _refuse_bomb(width: int, height: int, max_pixels: int) -> None:
+    if width * height > max_pixels:
+        raise ImageError(f"decompression bomb: {width} x {height} pixels, at most {max_pixels} are read")

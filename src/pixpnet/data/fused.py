@@ -3,7 +3,7 @@
 Rotation, perspective, shear, flip, crop and both resizings compose into a single map from the file to the
 network's input, so the pixels are interpolated once instead of five times: faster, and less blurred. Blur and
 sharpness work on the resized image; where one of them is drawn (19 of 100 views), that image is made first
-and warped from there.
+and warped from there. A file that is much larger than that is averaged down before anything else (`working.py`).
 
 Against the step-by-step pipeline a view shows *more*: what an early step pushes out of the frame and a later
 one brings back is black there and kept here.
@@ -14,9 +14,10 @@ import numpy as np
 from pixpnet.data import homography
 from pixpnet.data.augmentation import Augmentation, Draw
 from pixpnet.data.homography import Matrix
-from pixpnet.data.preprocessing import Preprocessing, crop_to_pixel, source_to_resized
-from pixpnet.data.resample import blurred, moved, normalized, pixels_of, resized, sharpened, warped
+from pixpnet.data.preprocessing import Preprocessing, crop_to_pixel, normalize, source_to_resized
+from pixpnet.data.resample import as_image, blurred, moved, pixels_of, resized, sharpened, warped
 from pixpnet.data.sample import Sample
+from pixpnet.data.working import working_image
 
 
 def augment(sample: Sample, draw: Draw, preprocessing: Preprocessing, augmentation: Augmentation) -> Sample:
@@ -31,6 +32,7 @@ def augment(sample: Sample, draw: Draw, preprocessing: Preprocessing, augmentati
     Returns:
         a sample with a normalised float32 image; points that left the image are no longer visible.
     """
+    sample = working_image(sample, preprocessing, augmentation)
     resized_to_pixel = view_to_pixel(preprocessing.resized(sample.size), draw, preprocessing)
     from_source = source_to_resized(sample.size, preprocessing)
     to_pixel = resized_to_pixel @ from_source
@@ -44,8 +46,7 @@ def augment(sample: Sample, draw: Draw, preprocessing: Preprocessing, augmentati
         if draw.sharpen:
             pixels = sharpened(pixels, augmentation.sharpness)
         pixels = warped(pixels, resized_to_pixel, preprocessing.size)
-    image = normalized(pixels, preprocessing.mean, preprocessing.std)
-    return moved(sample, image, to_pixel, preprocessing.size)
+    return normalize(moved(sample, as_image(pixels), to_pixel), preprocessing)
 
 
 def view_to_pixel(size: tuple[int, int], draw: Draw, preprocessing: Preprocessing) -> Matrix:

@@ -16,8 +16,6 @@ from jaxtyping import Float64
 Matrix: TypeAlias = Float64[np.ndarray, "3 3"]
 Points: TypeAlias = Float64[np.ndarray, "points 2"]
 
-IDENTITY: Matrix = np.eye(3)
-
 
 def scaling(x: float, y: float) -> Matrix:
     """Multiplies coordinates, about the origin."""

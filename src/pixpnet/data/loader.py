@@ -18,8 +18,8 @@ from pixpnet.data.batch import collate
 from pixpnet.data.catalog import Entry, Reader
 from pixpnet.data.dataset import DataSet
 from pixpnet.data.fused import augment
-from pixpnet.data.preprocessing import Preprocessing, preprocess
-from pixpnet.data.reader import cached
+from pixpnet.data.keeping import for_augmented_views, for_plain_views, keeping
+from pixpnet.data.preprocessing import Preprocessing, normalize
 from pixpnet.data.sample import Sample
 from pixpnet.messages import first_line
 from pixpnet.records import refuse_above
@@ -32,7 +32,7 @@ class Loading:
     Attributes:
         batch_size: images per batch (the paper's).
         num_workers: processes beside the main one; 0 does everything in the main one.
-        cache_bytes: decoded images that may be kept, in memory or in a temporary file that all workers share.
+        cache_bytes: of images that may be kept, in memory or in a temporary file that all workers share.
         drop_last: leave out an incomplete last batch.
     """
 
@@ -76,13 +76,14 @@ class AugmentedSamples(Dataset[Sample]):
         self.preprocessing = preprocessing
         self.augmentation = augmentation
         self.seed = seed
+        self._working_images = for_augmented_views(reader, preprocessing, augmentation)
 
     def __len__(self) -> int:
         return len(self.entries) * self.augmentation.factor
 
     def __getitem__(self, key: ViewKey) -> Sample:
         epoch, view = key
-        sample = self.reader(self.entries[view % len(self.entries)])
+        sample = self._working_images(self.entries[view % len(self.entries)])
         choices = draw(self.augmentation, view_generator(self.seed, epoch, view))
         return augment(sample, choices, self.preprocessing, self.augmentation)
 
@@ -94,12 +95,13 @@ class PlainSamples(Dataset[Sample]):
         self.entries = tuple(entries)
         self.reader = reader
         self.preprocessing = preprocessing
+        self._squares = for_plain_views(reader, preprocessing)
 
     def __len__(self) -> int:
         return len(self.entries)
 
     def __getitem__(self, index: int) -> Sample:
-        return preprocess(self.reader(self.entries[index]), self.preprocessing)
+        return normalize(self._squares(self.entries[index]), self.preprocessing)
 
     def __iter__(self) -> Iterator[Sample]:
         return (self[index] for index in range(len(self)))
@@ -181,7 +183,7 @@ def plain_loader(
 
 
 def _cached(reader: Reader, loading: Loading) -> Reader:
-    return cached(reader, loading.cache_bytes, loading.num_workers) if loading.cache_bytes else reader
+    return keeping(reader, loading.cache_bytes, loading.num_workers) if loading.cache_bytes else reader
 
 
 def _loader(

@@ -3,20 +3,20 @@
 `Preprocessing` is what a trained model must remember to read new images the way it was taught.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import cv2
 import numpy as np
 import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor
+from torchvision import tv_tensors
 
 from pixpnet.data import homography
 from pixpnet.data.homography import Matrix
-from pixpnet.data.resample import resampled
+from pixpnet.data.resample import as_image, moved, normalized, pixels_of, warped
 from pixpnet.data.sample import Sample
 from pixpnet.records import ADDED_LATER
 
@@ -62,27 +62,6 @@ class Preprocessing:
             )
         if min(self.std) <= 0:
             raise ValueError(f"std must be positive, got {self.std}: are all training images one colour?")
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "Preprocessing":
-        """What `dataclasses.asdict` gave, also after a detour through JSON or YAML.
-
-        Raises:
-            ValueError: if a field is missing, unknown or of the wrong kind.
-
-        >>> values = {"shortest_side": None, "crop": 8, "size": 8, "mean": [0.5, 0.5, 0.5], "std": [1, 1, 1]}
-        >>> Preprocessing.from_dict(values).mean
-        (0.5, 0.5, 0.5)
-        """
-        names = {field.name for field in fields(cls)}
-        values = {"frame": "crop", **values}
-        if values["frame"] not in ("crop", "stretch", "pad") or set(values) != names:
-            raise ValueError(f"preprocessing has the fields {sorted(names)}, got {sorted(values)}")
-        shortest, crop, size = values["shortest_side"], values["crop"], values["size"]
-        whole = [crop, size] if shortest is None else [shortest, crop, size]
-        if not all(type(side) is int for side in whole):
-            raise ValueError(f"preprocessing has sizes that are not whole numbers: {whole}")
-        return cls(shortest, crop, size, _channels(values["mean"]), _channels(values["std"]), values["frame"])
 
     def scaled_to(self, size: int) -> "Preprocessing":
         """The same proportions for another input size.
@@ -164,12 +143,23 @@ def preprocess(sample: Sample, preprocessing: Preprocessing) -> Sample:
         the sample with a normalised float32 image; annotations follow, and points that fell outside the crop
         are no longer visible (App. J).
     """
+    return normalize(squared(sample, preprocessing), preprocessing)
+
+
+def squared(sample: Sample, preprocessing: Preprocessing) -> Sample:
+    """All of the test-time transform but the normalisation: the square of uint8 pixels that the network will see."""
     height, width = preprocessing.resized(sample.size)
     left, top = round((width - preprocessing.crop) / 2), round((height - preprocessing.crop) / 2)
     to_pixel = crop_to_pixel(left, top, preprocessing.crop, preprocessing) @ source_to_resized(
         sample.size, preprocessing
     )
-    return resampled(sample, to_pixel, preprocessing.size, preprocessing.mean, preprocessing.std)
+    return moved(sample, as_image(warped(pixels_of(sample), to_pixel, preprocessing.size)), to_pixel)
+
+
+def normalize(sample: Sample, preprocessing: Preprocessing) -> Sample:
+    """The sample with a float32 image, minus the mean, over the standard deviation."""
+    image = normalized(pixels_of(sample), preprocessing.mean, preprocessing.std)
+    return replace(sample, image=tv_tensors.Image(torch.from_numpy(image)))
 
 
 def to_uint8(
@@ -187,10 +177,3 @@ def to_uint8(
 def _levels(values: Channels) -> Float[Tensor, "3 1 1"]:
     """Fractions as levels of a picture; made once, as it takes longer than to use them on a small image."""
     return 255 * torch.tensor(values).reshape(3, 1, 1)
-
-
-def _channels(values: object) -> Channels:
-    if not isinstance(values, Sequence) or [type(value) in (int, float) for value in values] != [True] * 3:
-        raise ValueError(f"preprocessing has three numbers for mean and std, got {values!r}")
-    red, green, blue = (float(value) for value in values)
-    return red, green, blue

@@ -1,6 +1,6 @@
-"""Reads entries from files, optionally cropped to the object's box and kept in memory within a budget."""
+"""Reads entries from files, optionally cropped to the object's box."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +10,8 @@ from pixpnet.data import homography
 from pixpnet.data.catalog import Entry, Reader
 from pixpnet.data.decode import read_image
 from pixpnet.data.errors import ImageError
-from pixpnet.data.resample import Pixels
+from pixpnet.data.resample import Pixels, as_image
 from pixpnet.data.sample import Sample, box_in, inside, keypoints_in, source_sample
-from pixpnet.data.shared_cache import SharedCache, Stamp, stamp_of
-from pixpnet.data.shared_reader import SharedReader
 from pixpnet.whole_file import IrregularFile, refuse_irregular
 
 UNKNOWN = -1
@@ -58,60 +56,6 @@ def read_sample(path: Path | str) -> Sample:
     return FileReader(strict=True)(Entry(path.name, UNKNOWN, "test", path))
 
 
-@dataclass
-class CachedReader:
-    """Keeps what another reader read, until a budget is full; what came first stays.
-
-    An epoch visits every image once in random order, so replacing old images by new ones would never find
-    anything; a fixed part of the data set always hits.
-
-    Attributes:
-        reader: where samples come from.
-        budget: bytes of decoded images that may be kept. An image whose file has changed since is read anew.
-    """
-
-    reader: Reader
-    budget: int
-    used: int = 0
-    _samples: dict[str, tuple[Stamp, Sample]] = field(default_factory=dict, repr=False)
-
-    def __call__(self, entry: Entry) -> Sample:
-        """Reads an entry; see `pixpnet.data.catalog.Reader`."""
-        stamp = stamp_of(entry.path)
-        if stamp is None:
-            return self.reader(entry)  # which says what is wrong
-        if entry.id in self._samples:
-            version, sample = self._samples[entry.id]
-            if version == stamp:
-                return sample
-            del self._samples[entry.id]
-            self.used -= _bytes(sample)
-        sample = self.reader(entry)
-        if self.used + _bytes(sample) <= self.budget:
-            self._samples[entry.id] = stamp, sample
-            self.used += _bytes(sample)
-        return sample
-
-    def __getstate__(self) -> dict[str, object]:
-        """What is pickled, as for worker processes that are spawned, starts with an empty cache."""
-        return {"reader": self.reader, "budget": self.budget, "used": 0, "_samples": {}}
-
-
-def cached(reader: Reader, budget: int, num_workers: int) -> Reader:
-    """A reader that keeps what it read: in memory, or, where several processes read, in a file that they share.
-
-    Args:
-        reader: where samples come from.
-        budget: bytes of decoded images that may be kept, by all processes together.
-        num_workers: processes that read beside the main one.
-    """
-    return SharedReader(reader, SharedCache(budget)) if num_workers else CachedReader(reader, budget)
-
-
-def _bytes(sample: Sample) -> int:
-    return sample.image.nbytes + (0 if sample.masks is None else sample.masks.nbytes)
-
-
 @dataclass(frozen=True)
 class WithoutMasks:
     """Reads images without the masks of their parts, which cost more to carry along than the image itself."""
@@ -123,6 +67,22 @@ class WithoutMasks:
         return replace(self.reader(entry), masks=None)
 
 
+@dataclass(frozen=True)
+class CroppedToBox:
+    """Reads images cropped to the object's box, whatever reads them; masks are left out."""
+
+    reader: Reader
+
+    def __call__(self, entry: Entry) -> Sample:
+        """Reads an entry; see `pixpnet.data.catalog.Reader`.
+
+        Raises:
+            ImageError: if it has no box, or one outside the image.
+        """
+        sample = replace(self.reader(entry), masks=None)
+        return _cropped_to_box(sample, sample.image.as_subclass(torch.Tensor).permute(1, 2, 0).numpy())
+
+
 def _cropped_to_box(sample: Sample, pixels: Pixels) -> Sample:
     box = sample.box
     if box is None or box.y0 >= box.y1 or box.x0 >= box.x1:
@@ -132,8 +92,8 @@ def _cropped_to_box(sample: Sample, pixels: Pixels) -> Sample:
     points = sample.keypoints.numpy().astype(np.float64) - np.array([box.x0, box.y0])
     return replace(
         sample,
-        image=type(sample.image)(torch.from_numpy(crop).permute(2, 0, 1)),
-        to_source=torch.from_numpy(homography.translation(box.x0, box.y0)),
+        image=as_image(crop),
+        to_source=sample.to_source @ torch.from_numpy(homography.translation(box.x0, box.y0)),
         keypoints=keypoints_in(points, size),
         visible=sample.visible & torch.from_numpy(inside(points, size)),
         bounding_box=box_in((0.0, 0.0, float(size[1]), float(size[0])), size),

@@ -20,42 +20,32 @@ from pixpnet.data.sample import Sample, box_in, inside, keypoints_in
 Pixels: TypeAlias = UInt8[np.ndarray, "height width 3"]
 
 
-def resampled(
-    sample: Sample,
-    to_pixel: Matrix,
-    size: int,
-    mean: tuple[float, float, float],
-    std: tuple[float, float, float],
-) -> Sample:
-    """The sample under a map, cut to a square and normalised.
+def moved(sample: Sample, image: tv_tensors.Image, to_pixel: Matrix) -> Sample:
+    """The sample with a new image and its annotations taken along by the same map.
 
     Args:
-        sample: with a uint8 image.
-        to_pixel: from the sample's frame to the new one.
-        size: side of the new image.
-        mean: per channel, 0-1.
-        std: per channel, 0-1.
+        sample: where the annotations come from.
+        image: the picture under the map.
+        to_pixel: from the sample's frame to that of the new image.
     """
-    pixels = pixels_of(sample)
-    image = normalized(warped(pixels, to_pixel, size), mean, std)
-    return moved(sample, image, to_pixel, size)
-
-
-def moved(sample: Sample, image: Float32[np.ndarray, "3 height width"], to_pixel: Matrix, size: int) -> Sample:
-    """The sample with a new image and its annotations taken along by the same map."""
-    canvas = (size, size)
+    canvas = image.shape[-2], image.shape[-1]
     points = homography.transform_points(to_pixel, sample.keypoints.numpy().astype(np.float64))
-    box = None if sample.bounding_box is None else _moved_box(sample.bounding_box, to_pixel, size)
-    masks = None if sample.masks is None else _warped_masks(sample.masks.numpy(), to_pixel, size)
+    box = None if sample.bounding_box is None else _moved_box(sample.bounding_box, to_pixel, canvas)
+    masks = None if sample.masks is None else _warped_masks(sample.masks.numpy(), to_pixel, canvas)
     return replace(
         sample,
-        image=tv_tensors.Image(torch.from_numpy(image)),
+        image=image,
         to_source=sample.to_source @ torch.from_numpy(homography.inverse(to_pixel)),
         keypoints=keypoints_in(points, canvas),
         visible=sample.visible & torch.from_numpy(inside(points, canvas)),
         masks=None if masks is None else tv_tensors.Mask(torch.from_numpy(masks)),
         bounding_box=None if box is None else box_in(box, canvas),
     )
+
+
+def as_image(pixels: Pixels) -> tv_tensors.Image:
+    """Pixels as a sample holds them, without a copy."""
+    return tv_tensors.Image(torch.from_numpy(pixels).permute(2, 0, 1))
 
 
 def pixels_of(sample: Sample) -> Pixels:
@@ -133,22 +123,25 @@ def _between_centers(to_pixel: Matrix) -> Matrix:
     return homography.compose(back, homography.inverse(to_pixel), there)
 
 
-def _moved_box(box: tv_tensors.BoundingBoxes, to_pixel: Matrix, size: int) -> tuple[float, float, float, float]:
-    """The upright box around the moved corners, cut to the image."""
+def _moved_box(
+    box: tv_tensors.BoundingBoxes, to_pixel: Matrix, size: tuple[int, int]
+) -> tuple[float, float, float, float]:
+    """The upright box around the moved corners, cut to an image of this height and width."""
+    limits = np.array([size[1], size[0]])
     x0, y0, x1, y1 = box[0].tolist()
     corners = homography.transform_points(to_pixel, np.array([[x0, y0], [x1, y0], [x1, y1], [x0, y1]]))
-    (left, top), (right, bottom) = corners.min(axis=0).clip(0, size), corners.max(axis=0).clip(0, size)
+    (left, top), (right, bottom) = corners.min(axis=0).clip(0, limits), corners.max(axis=0).clip(0, limits)
     return float(left), float(top), float(right), float(bottom)
 
 
 def _warped_masks(
-    masks: Bool[np.ndarray, "parts height width"], to_pixel: Matrix, size: int
-) -> Bool[np.ndarray, "parts {size} {size}"]:
+    masks: Bool[np.ndarray, "parts height width"], to_pixel: Matrix, size: tuple[int, int]
+) -> Bool[np.ndarray, "parts {size[0]} {size[1]}"]:
     """Nearest neighbour; eight masks travel as the bits of one image."""
     packed = np.packbits(masks, axis=0)
     matrix = _between_centers(to_pixel)
     flags = cv2.INTER_NEAREST | cv2.WARP_INVERSE_MAP
-    planes = [cv2.warpPerspective(plane, matrix, (size, size), flags=flags) for plane in packed]
+    planes = [cv2.warpPerspective(plane, matrix, size[::-1], flags=flags) for plane in packed]
     if not planes:
-        return np.zeros((0, size, size), dtype=bool)
+        return np.zeros((0, *size), dtype=bool)
     return np.unpackbits(np.stack(planes), axis=0, count=len(masks)).astype(bool)

@@ -17,7 +17,6 @@ from torch import Tensor
 from torchvision import tv_tensors
 
 from pixpnet.box import Box
-from pixpnet.data.homography import transform_points
 
 
 @dataclass(frozen=True)
@@ -61,14 +60,6 @@ class Sample:
         top, left = min(max(int(np.floor(y0)), 0), height), min(max(int(np.floor(x0)), 0), width)
         bottom, right = min(max(int(np.ceil(y1)), top), height), min(max(int(np.ceil(x1)), left), width)
         return Box(top, left, bottom, right)
-
-    def box_in_source(self, box: Box) -> Float64[np.ndarray, "4 2"]:
-        """Corners (x, y) in the `source` frame of a box in the `pixel` frame, clockwise from its top left.
-
-        A polygon and not a box, because an augmented image may be turned or sheared against its file.
-        """
-        corners = np.array([[box.x0, box.y0], [box.x1, box.y0], [box.x1, box.y1], [box.x0, box.y1]], dtype=np.float64)
-        return transform_points(self.to_source.numpy(), corners)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ it has; a line that was cut short counts for nothing. One process at a time scan
 it found. The system frees the lock of a process that dies, and the next one goes on with its journal.
 """
 
-import fcntl
 import json
 import time
 import warnings
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from pixpnet.data.errors import DataWarning
+from pixpnet.file_lock import lock, try_lock
 from pixpnet.whole_file import written_whole
 
 _VERSION = 2
@@ -192,16 +192,13 @@ def _facts_from(values: dict[str, Any]) -> FileFacts:
 
 def _wait_for(file: IO[str]) -> None:
     try:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        lock(file)
     except OSError:
         return  # a file system without locks: each process works for itself
 
 
 def _locked(file: IO[str]) -> bool:
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
+        return try_lock(file)
     except OSError:
         return True  # a file system without locks: each process works for itself
-    return True

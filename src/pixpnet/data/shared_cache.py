@@ -10,7 +10,6 @@ between leaves a slot that nobody reads. All of it goes through reads and writes
 memory, where a full disk would kill a process instead of telling it.
 """
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -22,6 +21,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
+
+from pixpnet.file_lock import lock, try_lock, unlock
 
 PREFIX = "pixpnet-images-"
 _HEADER = struct.Struct("<q")  # where free space begins
@@ -80,7 +81,7 @@ class SharedCache:
         os.pwrite(file, _HEADER.pack(self._first), 0)
         # Says that somebody is using it; the system frees it however that ends.
         self._alive = os.open(self._folder / "alive", os.O_CREAT | os.O_RDWR)
-        fcntl.flock(self._alive, fcntl.LOCK_EX)
+        lock(self._alive)
         self._end = weakref.finalize(self, _remove, self._folder, self._descriptors, self._alive, os.getpid())
 
     @property
@@ -167,11 +168,11 @@ class SharedCache:
     @contextmanager
     def _exclusively(self) -> Iterator[None]:
         with self._within:
-            fcntl.flock(self._file(), fcntl.LOCK_EX)
+            lock(self._file())
             try:
                 yield
             finally:
-                fcntl.flock(self._file(), fcntl.LOCK_UN)
+                unlock(self._file())
 
     def __getstate__(self) -> dict[str, object]:
         """What another process needs to open the file."""
@@ -210,7 +211,7 @@ def _sweep(parent: Path) -> None:
     for folder in parent.glob(f"{PREFIX}*"):
         try:
             with (folder / "alive").open("r+") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder, ignore_errors=True)
+                if try_lock(file):
+                    shutil.rmtree(folder, ignore_errors=True)
         except OSError:
             continue  # in use, of another user, or just being made

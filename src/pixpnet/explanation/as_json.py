@@ -13,6 +13,7 @@ from jaxtyping import UInt8
 from PIL import Image
 
 from pixpnet.box import Box
+from pixpnet.class_names import is_harmless
 from pixpnet.data import ImageError
 from pixpnet.data.decode import decode
 from pixpnet.explanation.record import ClassExplanation, Explanation
@@ -79,6 +80,8 @@ def _problems(explanation: Explanation) -> Iterator[str]:
         for term in explained.terms:
             if (term.label, term.class_name) != (NOBODY, ""):
                 yield from _wrong_class(term.label, term.class_name, names)
+            if not all(map(is_harmless, term.name)):
+                yield f"prototype {term.prototype} has a name with characters that cannot be shown safely"
             for name in set(term.also).difference(names):
                 yield f"prototype {term.prototype} is said to speak for {name!r} too, which is no class"
             if not 0 <= term.grid < len(explanation.sights):

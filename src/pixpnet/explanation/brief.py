@@ -8,8 +8,8 @@ from pixpnet.explanation.deciding_text import deciding_text
 from pixpnet.explanation.path_text import turn_text
 from pixpnet.explanation.quality import matters_text
 from pixpnet.explanation.record import ClassExplanation, Explanation, Term
-from pixpnet.explanation.text import WIDTH, location, share_of, shortened, wrapped
-from pixpnet.wording import percent, probability
+from pixpnet.explanation.text import WIDTH, location, share_of, shortened, shortened_path, wrapped
+from pixpnet.wording import called, percent, probability
 
 SHOWN = 3
 """Parts that are told; more would not be read."""
@@ -22,27 +22,35 @@ def brief_text(explanation: Explanation) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     warned = doubt_text(explanation)
     lines = [*(wrapped(warned) if warned else ()), *wrapped(_answer(explanation)), *wrapped(_meaning(explanation)), ""]
-    for (*numbers, like), term in zip(rows, best.terms, strict=False):
+    likeness = "looks like" if best.path is None else "nearest to"
+    for row, term in zip(rows, best.terms, strict=False):
         matters = matters_text(term.qualities)
-        start = "  " + "  ".join(text.rjust(width) for text, width in zip(numbers, widths[:-1], strict=True)) + "  "
-        lines.append(start + shortened(like, WIDTH - len(start)))
+        start = "  " + "  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) + "  "
+        lines.append(f"{start}{likeness} {looks_like(term, WIDTH - len(start) - len(likeness) - 1)}")
         if matters:
             lines.append(" " * len(start) + matters)
     lines += ["", *wrapped(" ".join(filter(None, (_rest(best), *_tested(explanation)))))]
     return "\n".join(lines)
 
 
-def looks_like(term: Term) -> str:
+def looks_like(term: Term, room: int | None = None) -> str:
     """What a term's prototype is: a part of a training image, by the name of the part where it is known.
+
+    Args:
+        term: of an explanation.
+        room: letters; where they do not suffice, the image's path is shortened. None for as many as it takes.
 
     >>> from pixpnet.box import Box
     >>> looks_like(Term(7, 0, "jay", 1.0, 2.0, 0.1, 2.0, (0, 0), (Box(0, 0, 4, 4),), None, None, None))
     'prototype 7, which is no training patch'
     """
     if term.origin is None:
-        return f"prototype {term.prototype}, which is no training patch"
-    part = f"{parts_words(term)} in " if term.parts else ""
-    return f"prototype {term.prototype}: {part}{printable(term.origin.image)}"
+        return f"{called(term.prototype, term.name)}, which is no training patch"
+    # What a person calls it says more than annotated points.
+    parts = f"{parts_words(term)} in " if term.parts and not term.name else ""
+    start = f"{called(term.prototype, term.name)}: {parts}"
+    image = printable(term.origin.image)
+    return start + (image if room is None else shortened_path(image, room - len(start)))
 
 
 def parts_words(term: Term) -> str:
@@ -77,12 +85,7 @@ def _row(explanation: Explanation, explained: ClassExplanation, number: int) -> 
     term = explained.terms[number]
     value = f"{term.contribution:+.2f}" if explained.path is None else turn_text(explained.path, number)
     part = f"{location(term.region)} ({percent(share_of(term.region, explanation.size))})"
-    return (
-        str(number + 1),
-        value,
-        part,
-        f"{'looks like' if explained.path is None else 'nearest to'} {looks_like(term)}",
-    )
+    return str(number + 1), value, part
 
 
 def _rest(explained: ClassExplanation) -> str:

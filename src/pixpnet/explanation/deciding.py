@@ -13,6 +13,7 @@ from torch import Tensor
 
 from pixpnet.box import Box, union_area
 from pixpnet.explanation.answer import Deciding
+from pixpnet.explanation.lookups import seen_by
 from pixpnet.model import PixPNet
 from pixpnet.model.ranked import ranked_scores
 from pixpnet.parts import Matches
@@ -70,15 +71,17 @@ def _seen(
     """The share of the image that the cells of some prototypes saw together."""
     boxes: list[Box] = []
     total, area = size[0] * size[1], 0
-    for grid, field in zip(model.grids, model.fields_at(size), strict=True):
-        own = prototypes[(prototypes >= grid.first) & (prototypes < grid.first + len(grid.prototypes))]
-        here = cells[own]
-        speaks = np.zeros(field.shape[-2:], dtype=np.bool_)
-        speaks[here[:, 0], here[:, 1]] = True
-        speaking = np.argwhere(speaks).tolist()
+    grids = seen_by(model, size)
+    for seen in grids:
+        first, last = seen.grid.first, seen.grid.first + len(seen.grid.prototypes)
+        own = prototypes if len(grids) == 1 else prototypes[(prototypes >= first) & (prototypes < last)]
+        rows, cols = seen.field.shape[-2:]
+        speaks = np.zeros(rows * cols, dtype=np.bool_)
+        speaks[(cells @ (cols, 1)).take(own)] = True
+        speaking = [divmod(cell, cols) for cell in speaks.nonzero()[0].tolist()]
         # Where cells see much, few of many have seen everything, and the others need not be looked at.
         for apart in (_APART, 1) if len(speaking) > 2 * _APART else (1,):
-            boxes += (box for row, col in speaking[::apart] for box in grid.comparison.region((row, col), field))
+            boxes += (box for row, col in speaking[::apart] for box in seen.region((row, col), ()).boxes)
             area = union_area(boxes)
             if area == total:
                 return 1.0

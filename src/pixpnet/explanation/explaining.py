@@ -21,12 +21,13 @@ from pixpnet.explanation.lookups import Pictures, Seen, pictures_of, seen_by
 from pixpnet.explanation.names import label_of
 from pixpnet.explanation.record import ClassExplanation, Explanation, Matrix, Term, TreePath
 from pixpnet.model import Grid, PixPNet
+from pixpnet.model.grids import Output
 from pixpnet.model.modes import refuse_training_mode
-from pixpnet.model.network import Output
 from pixpnet.parts import Path as ByPath
 from pixpnet.parts import Route
 from pixpnet.parts.comparison import Places
 from pixpnet.parts.ownership import NOBODY
+from pixpnet.records import filled
 
 
 def explain(model: PixPNet, image: Picture, classes: Sequence[str | int] = (), top: int = 10) -> Explanation:
@@ -200,34 +201,35 @@ class _Common:
         return next(seen for seen in self.grids if prototype in seen.grid.prototypes)
 
 
-class _Match(NamedTuple):
-    """Where a prototype was found in an image, how well, and which classes it speaks for (its own first)."""
-
-    score: float
-    distance: float
-    cell: tuple[int, int]
-    owners: tuple[int, ...]
-
-
 @dataclass(frozen=True)
 class _Answer:
-    """What one forward pass says of one image: of the prototypes that are listed."""
+    """What one forward pass says of one image.
+
+    Attributes:
+        common: what it has in common with other images.
+        scores: of all prototypes.
+        distances: of all prototypes.
+        cells: row and column of the cell of each prototype, one after the other.
+        owners: which classes each of the listed prototypes speaks for, its own first.
+        places: of each grid, where the parts of a patch are read, where that depends on the image.
+    """
 
     common: _Common
-    matches: dict[int, _Match]
+    scores: list[float]
+    distances: list[float]
+    cells: list[int]
+    owners: dict[int, tuple[int, ...]]
     places: list[Callable[[tuple[int, int]], Places] | None]
 
 
 def _answer(common: _Common, output: Output, row: int, scores: list[float], prototypes: set[int]) -> _Answer:
     numbers, matches = list(prototypes), output.matches
-    distances, cells = matches.distances[row].tolist(), matches.cells[row].flatten().tolist()
-    owners = common.model.ownership.owners_of(numbers)
     return _Answer(
         common,
-        {
-            number: _Match(scores[number], distances[number], (cells[2 * number], cells[2 * number + 1]), classes)
-            for number, classes in zip(numbers, owners, strict=True)
-        },
+        scores,
+        matches.distances[row].tolist(),
+        matches.cells[row].flatten().tolist(),
+        dict(zip(numbers, common.model.ownership.owners_of(numbers), strict=True)),
         [None if grid.places is None else partial(grid.places_at, row) for grid in matches.grids],
     )
 
@@ -304,30 +306,37 @@ def _by_path(answer: _Answer, soft: bool, explained: _Class, route: Route) -> Cl
 
 
 def _term(answer: _Answer, explained: int, prototype: int, weight: float, contribution: float) -> Term:
-    common, match = answer.common, answer.matches[prototype]
+    common, owners = answer.common, answer.owners[prototype]
     model, seen, pictures = common.model, common.grid_of(prototype), common.pictures[prototype]
     names, origin = model.class_names, None if model.origins is None else model.origins[prototype]
     unowned = NOBODY if origin is None else origin.label
-    label = explained if explained in match.owners else next(iter(match.owners), unowned)
+    label = explained if explained in owners else next(iter(owners), unowned)
+    cell = answer.cells[2 * prototype], answer.cells[2 * prototype + 1]
     places = answer.places[seen.grid.number]
-    region = seen.region(match.cell, () if places is None else places(match.cell))
-    return Term(
-        prototype=prototype,
-        label=label,
-        class_name="" if label == NOBODY else names[label],
-        weight=weight,
-        score=match.score,
-        distance=match.distance,
-        contribution=contribution,
-        cell=match.cell,
-        region=region.boxes,
-        origin=origin,
-        crop=pictures.crop,
-        picture=pictures.picture,
-        grid=seen.grid.number,
-        also=() if match.owners == (label,) else tuple(names[owner] for owner in match.owners if owner != label),
-        parts=() if origin is None else pictures.parts,
-        share=region.share,
+    region = seen.region(cell, () if places is None else places(cell))
+    return filled(
+        Term,
+        {
+            "prototype": prototype,
+            "label": label,
+            "class_name": "" if label == NOBODY else names[label],
+            "weight": weight,
+            "score": answer.scores[prototype],
+            "distance": answer.distances[prototype],
+            "contribution": contribution,
+            "cell": cell,
+            "region": region.boxes,
+            "origin": origin,
+            "crop": pictures.crop,
+            "picture": pictures.picture,
+            "proof": None,
+            "grid": seen.grid.number,
+            "also": () if owners == (label,) else tuple(names[owner] for owner in owners if owner != label),
+            "parts": () if origin is None else pictures.parts,
+            "share": region.share,
+            "qualities": (),
+            "name": model.names.get(prototype, ""),
+        },
     )
 
 
@@ -338,4 +347,7 @@ def _matrix(sample: Sample) -> Matrix:
 
 def _name(model: PixPNet) -> str:
     backbone = model.backbone_name or type(model.backbone.network).__name__
-    return f"{backbone} @ {model.backbone.cut}" if model.backbone.cut else backbone
+    removed = sum(len(mending.removed) for mending in model.mendings)
+    mended = f", {removed} prototype{'' if removed == 1 else 's'} removed" if removed else ", edited"
+    cut = f"{backbone} @ {model.backbone.cut}" if model.backbone.cut else backbone
+    return f"{cut}{mended if model.mendings else ''}"

@@ -71,23 +71,30 @@ def _listed(folder: Path, changed: int, count: int) -> tuple[Pictures, ...]:
     )
 
 
+class _KnownRegions:
+    """What was worked out already; threads write to it while others read, so nobody goes through it."""
+
+    def __init__(self) -> None:
+        self.by_cell: dict[tuple[int, int], Region] = {}
+
+
 @dataclass(frozen=True)
 class Seen:
     """A grid, and what each of its patches sees of images of one size."""
 
     grid: Grid
     field: Field
-    _regions: dict[tuple[int, int], Region]
+    _regions: _KnownRegions
 
     def region(self, cell: tuple[int, int], places: Places) -> Region:
         """What the patch at a cell sees; remembered unless it depends on the image."""
-        region = None if places else self._regions.get(cell)
+        region = None if places else self._regions.by_cell.get(cell)
         if region is None:
             boxes = self.grid.comparison.region(cell, self.field, places)
             area = sum((y1 - y0) * (x1 - x0) for y0, x0, y1, x1 in boxes)
             region = Region(boxes, area / math.prod(self.field.space))
             if not places:
-                self._regions[cell] = region
+                self._regions.by_cell[cell] = region
         return region
 
     def sight(self, model: PixPNet) -> Sight:
@@ -113,10 +120,11 @@ def seen_by(model: PixPNet, size: tuple[int, int]) -> tuple[Seen, ...]:
     """What the patches of each grid see of images of this height and width."""
     fields = model.fields_at(size)
     return tuple(
-        Seen(grid, field, _REGIONS.setdefault(field, {})) for grid, field in zip(model.grids, fields, strict=True)
+        Seen(grid, field, _REGIONS.setdefault(field, _KnownRegions()))
+        for grid, field in zip(model.grids, fields, strict=True)
     )
 
 
 # A field belongs to one grid of one model (`PixPNet.fields_at`), and never changes.
-_REGIONS: "WeakKeyDictionary[Field, dict[tuple[int, int], Region]]" = WeakKeyDictionary()
+_REGIONS: "WeakKeyDictionary[Field, _KnownRegions]" = WeakKeyDictionary()
 _SIGHTS: "WeakKeyDictionary[Field, Sight]" = WeakKeyDictionary()

@@ -2,7 +2,7 @@
 
 from pixpnet.class_names import printable
 from pixpnet.explanation.record import ClassExplanation, Explanation, TreePath
-from pixpnet.wording import percent, probability
+from pixpnet.wording import called, percent, probability
 
 _HALF = 0.5
 NOT_FOUND = (
@@ -73,7 +73,8 @@ def parting_text(predicted: ClassExplanation, other: ClassExplanation) -> str:
         present = predicted.path.present[number]
         if term.prototype == their_term.prototype and present != other.path.present[number]:
             return (
-                f"{start} The path to the leaf that gives it most parts from this one at prototype {term.prototype}: "
+                f"{start} The path to the leaf that gives it most parts from this one at "
+                f"{called(term.prototype, term.name)}: "
                 f"{turn_text(predicted.path, number)} here, {'not found' if present else 'found'} there."
             )
     return start

@@ -17,27 +17,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
-from pixpnet.box import Box
-from pixpnet.data import ImageError, read_sample
 from pixpnet.data.pictures import Picture
 from pixpnet.explanation.answer import Deciding
 from pixpnet.explanation.changed_images import Cell, batches, cell_of, explained_pixels, matches_of, pixels_of
 from pixpnet.explanation.deciding import deciding
 from pixpnet.explanation.explaining import as_the_network_sees
+from pixpnet.explanation.fillings import Change, Region, fillings_for, training_images
 from pixpnet.explanation.record import Explanation, Proof, Term, Trial
 from pixpnet.mapping.scene import scene
 from pixpnet.mapping.upsampling import by_upsampling
 from pixpnet.model import Grid, PixPNet
-from pixpnet.model.network import Output
+from pixpnet.model.grids import Output
 from pixpnet.parts import Matches, NoBounds
 from pixpnet.progress import Progress
 
-Region = tuple[Box, ...]
 _GIVEN: Final = "pictures that were given"
 _TRAINING: Final = "training images"
 _ITSELF: Final = "the image itself, mirrored and moved"
@@ -86,23 +83,23 @@ def prove(
     }
     tests = _Tests()
     for term in terms:
-        tests.add(_Change(term.region, inside=False), term)
-        tests.add(_Change(term.region, inside=True), term)
-        tests.add(_Change(boxes[term.prototype], inside=False), term)
+        tests.add(Change(term.region, inside=False), term)
+        tests.add(Change(term.region, inside=True), term)
+        tests.add(Change(boxes[term.prototype], inside=False), term)
     given = [pixels_of(model, as_the_network_sees(model, other)) for other in others]
-    known = given or _training_images(model, explanation.size, -(-draws // 3), seed)
-    fillings = _fillings(model, pixels, draws, seed, known)
+    known = given or training_images(model, explanation.size, -(-draws // 3), seed)
+    fillings = fillings_for(model, pixels, draws, seed, known)
     moved = tests.run(model, pixels, fillings, progress)
 
     def trial(term: Term, region: Region) -> Trial:
-        movement = moved[_Change(region, inside=False), cell_of(term)]
-        outside = int(_Change(region, inside=False).mask(explanation.size).sum())
+        movement = moved[Change(region, inside=False), cell_of(term)]
+        outside = int(Change(region, inside=False).mask(explanation.size).sum())
         held = movement.distance <= tolerances[term.prototype]
         return Trial(region, movement.similarity, movement.distance, held, outside)
 
     def proven(term: Term) -> Term:
-        outside = moved[_Change(term.region, inside=False), cell_of(term)]
-        inside = moved[_Change(term.region, inside=True), cell_of(term)]
+        outside = moved[Change(term.region, inside=False), cell_of(term)]
+        inside = moved[Change(term.region, inside=True), cell_of(term)]
         proof = Proof(
             draws=draws,
             seed=seed,
@@ -124,21 +121,6 @@ def prove(
 
 
 @dataclass(frozen=True)
-class _Change:
-    """Pixels that are replaced: those of a region, or all others."""
-
-    region: Region
-    inside: bool
-
-    def mask(self, size: tuple[int, int]) -> Bool[Tensor, "height width"]:
-        """True where pixels are replaced."""
-        seen = torch.zeros(size, dtype=torch.bool)
-        for y0, x0, y1, x1 in self.region:
-            seen[y0:y1, x0:x1] = True
-        return seen if self.inside else ~seen
-
-
-@dataclass(frozen=True)
 class _Moved:
     """The largest movements over all draws."""
 
@@ -151,9 +133,9 @@ class _Tests:
     """Which changed images are needed, and what is read from each: terms that claim the same pixels share images."""
 
     def __init__(self) -> None:
-        self._cells: dict[_Change, list[Cell]] = defaultdict(list)
+        self._cells: dict[Change, list[Cell]] = defaultdict(list)
 
-    def add(self, change: _Change, term: Term) -> None:
+    def add(self, change: Change, term: Term) -> None:
         """Asks what a change does to the cell of a term."""
         if cell_of(term) not in self._cells[change]:
             self._cells[change].append(cell_of(term))
@@ -164,9 +146,9 @@ class _Tests:
         image: Float[Tensor, "3 height width"],
         fillings: Float[Tensor, "draws 3 height width"],
         progress: Progress | None,
-    ) -> dict[tuple[_Change, Cell], _Moved]:
+    ) -> dict[tuple[Change, Cell], _Moved]:
         """The largest movement for each change and cell."""
-        moved: dict[tuple[_Change, Cell], _Moved] = defaultdict(_Moved)
+        moved: dict[tuple[Change, Cell], _Moved] = defaultdict(_Moved)
         work = [(change, draw) for change in self._cells for draw in range(len(fillings))]
         size = (image.shape[-2], image.shape[-1])
         for start, part in batches(work, image.numel()):
@@ -187,8 +169,8 @@ class _Tests:
         return moved
 
     def _movements(
-        self, grids: Sequence[Grid], matches: Matches, changes: Sequence[_Change]
-    ) -> Iterator[tuple[tuple[_Change, Cell], _Moved]]:
+        self, grids: Sequence[Grid], matches: Matches, changes: Sequence[Change]
+    ) -> Iterator[tuple[tuple[Change, Cell], _Moved]]:
         """How far each cell is from where it was in the first image of the batch."""
         for grid in grids:
             read = [
@@ -212,49 +194,6 @@ class _Tests:
                 raise ValueError("the model's answer to a changed image is not finite, so nothing is proven")
             for (_, change, cell), moved in zip(read, movements.tolist(), strict=True):
                 yield (change, cell), _Moved(*moved)
-
-
-def _fillings(
-    model: PixPNet,
-    image: Float[Tensor, "3 height width"],
-    draws: int,
-    seed: int,
-    others: Sequence[Float[Tensor, "3 _ _"]],
-) -> Float[Tensor, "draws 3 height width"]:
-    """What is put in the place of pixels, in turns: noise, one colour, a picture."""
-    generator = torch.Generator().manual_seed(seed)
-    mean, std = (torch.tensor(values)[:, None, None] for values in (model.preprocessing.mean, model.preprocessing.std))
-    fillings = []
-    for draw in range(draws):
-        if draw % 3 == 0:
-            fillings.append(torch.randn(image.shape, generator=generator))
-        elif draw % 3 == 1:
-            color = (torch.rand(3, 1, 1, generator=generator) - mean) / std
-            fillings.append(color.expand(image.shape))
-        elif others:
-            fillings.append(others[draw // 3 % len(others)].cpu())
-        else:
-            down, across = (int(torch.randint(side, (1,), generator=generator)) for side in image.shape[-2:])
-            fillings.append(image.cpu().flip(-1).roll((down, across), dims=(-2, -1)))
-    for other in fillings:
-        if other.shape != image.shape:
-            raise ValueError(f"a picture of {tuple(other.shape)} cannot be put around parts of {tuple(image.shape)}")
-    return torch.stack(fillings).to(image)
-
-
-def _training_images(
-    model: PixPNet, size: tuple[int, int], count: int, seed: int
-) -> list[Float[Tensor, "3 height width"]]:
-    """Some of the pictures beside the model's prototypes, normalised; none if they are missing or of another size."""
-    files = [] if model.pictures is None else sorted(model.pictures.glob("*.jpg"))
-    chosen = np.random.default_rng(seed).permutation(len(files))[:count].tolist()
-    preprocessing = model.preprocessing
-    mean, std = (torch.tensor(values)[:, None, None] for values in (preprocessing.mean, preprocessing.std))
-    try:
-        read = [read_sample(files[number]).image.as_subclass(Tensor) for number in chosen]
-    except (ImageError, OSError):  # a damaged run: the proof does not need them
-        return []
-    return [(image / 255 - mean) / std for image in read] if all(image.shape[-2:] == size for image in read) else []
 
 
 def _deciding(model: PixPNet, output: Output, size: tuple[int, int]) -> tuple[Deciding | None, str]:

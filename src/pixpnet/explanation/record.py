@@ -113,8 +113,8 @@ class Term:
         parts: annotated parts that the prototype's own region holds, the one nearest to its middle first; empty where
             the data set knows none.
         share: of the image's pixels that the region holds, 0 to 1; None in files of earlier versions.
-        qualities: how far the cell's similarity falls when one quality of the region is changed, after
-            `part_qualities`.
+        qualities: how far the similarity falls when one quality of the region is changed, after `part_qualities`.
+        name: what a person calls the prototype; empty where nobody does.
     """
 
     prototype: int
@@ -135,6 +135,7 @@ class Term:
     parts: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
     share: float | None = field(default=None, metadata=ADDED_LATER)
     qualities: tuple[Quality, ...] = field(default=(), metadata=ADDED_LATER)
+    name: str = field(default="", metadata=ADDED_LATER)
 
     def origin_in_source(self) -> tuple[Polygon, ...]:
         """The prototype's own region in the pixels of its training image's file; see `Explanation.in_source`."""
@@ -258,7 +259,7 @@ class Explanation:
     size: tuple[int, int]
     source_size: tuple[int, int]
     to_source: Matrix
-    pixels: bytes
+    pixels: bytes = field(repr=False)
     class_names: tuple[str, ...]
     logits: tuple[float, ...]
     classes: tuple[ClassExplanation, ...]

@@ -11,7 +11,7 @@ from pixpnet.explanation.deciding_text import deciding_text
 from pixpnet.explanation.path_text import leaf_text, not_found_text, other_answers_text, parting_text, turn_text
 from pixpnet.explanation.quality import qualities_text
 from pixpnet.explanation.record import ClassExplanation, Explanation, Proof, Sight, Term
-from pixpnet.wording import aligned, percent, probability
+from pixpnet.wording import aligned, called, percent, probability
 
 WIDTH = 100
 _PADDING = "padding only"
@@ -244,9 +244,10 @@ def _origin(term: Term, label: int) -> str:
         classes.append(also_text(term))
     owner = f" ({printable(', '.join(classes))})" if classes else ""
     if term.origin is None:
-        return f"prototype {term.prototype}, which is no training patch{owner}"
+        return f"{called(term.prototype, term.name)}, which is no training patch{owner}"
     parts = f" ({', '.join(term.parts[:2])})" if term.parts else ""
-    return f"{location(term.origin.boxes)}{parts} of {printable(term.origin.image)}{owner}"
+    name = f"{printable(term.name)}: " if term.name else ""
+    return f"{name}{location(term.origin.boxes)}{parts} of {printable(term.origin.image)}{owner}"
 
 
 def _table(rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
@@ -275,6 +276,18 @@ def shortened(text: str, room: int) -> str:
     """What fits, without the middle: files differ most at their ends."""
     room = max(room, 16)
     return text if len(text) <= room else f"{text[: room // 2 - 1]}…{text[-(room - room // 2) :]}"
+
+
+def shortened_path(path: str, room: int) -> str:
+    """What fits of a file's path: its folders go first.
+
+    >>> [shortened_path("train/jays/jay_0005.jpg", room) for room in (23, 22, 16)]
+    ['train/jays/jay_0005.jpg', '…/jay_0005.jpg', '…/jay_0005.jpg']
+    """
+    if len(path) <= room:
+        return path
+    name = f"…/{path.rsplit('/', 1)[-1]}"
+    return name if len(name) <= room else shortened(name.removeprefix("…/"), room)
 
 
 def wrapped(text: str) -> list[str]:

@@ -5,11 +5,11 @@ from math import prod
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from jaxtyping import Bool, Int
 
 from pixpnet.fields import bits
 from pixpnet.fields.sources import Sources
 from pixpnet.fields.terms import SourceTerm
+from pixpnet.shapes import Bool, Int
 
 
 def mean_area(sources: Sources) -> float:

@@ -9,7 +9,8 @@ these sets are what makes a field exact where intervals would give only its hull
 from collections.abc import Iterator
 
 import numpy as np
-from jaxtyping import Bool, Int, UInt64
+
+from pixpnet.shapes import Bool, Int, UInt64
 
 # One set for each element of an index of any shape, the words last.
 Sets = UInt64[np.ndarray, "..."]

@@ -6,13 +6,13 @@ from math import prod
 
 import numpy as np
 import torch
-from jaxtyping import Bool
 from torch import Tensor
 
 from pixpnet.fields import area, bits
 from pixpnet.fields.region import AnyBox, Region
 from pixpnet.fields.rules.taps import window_taps
 from pixpnet.fields.sources import Sources
+from pixpnet.shapes import Bool
 
 
 class Field:
@@ -218,6 +218,11 @@ class Field:
 
     def __repr__(self) -> str:
         return f"Field(shape={self.shape}, space={self.space}, mean_fraction={self.mean_fraction:.4f})"
+
+    def _repr_html_(self) -> str:
+        from pixpnet.fields.notebook import html_of_field
+
+        return html_of_field(self)
 
     # Private -----------------------------------------------------------------------------------------------
 

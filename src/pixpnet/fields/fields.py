@@ -105,6 +105,11 @@ class Fields(Mapping[str, Field]):
             )
         )
 
+    def _repr_html_(self) -> str:
+        from pixpnet.fields.notebook import html_of_fields
+
+        return html_of_fields(self)
+
     def _why_unknown(self, layer: str) -> str:
         parts = [name for name in self._fields if name.startswith(f"{layer}[")]
         if parts:

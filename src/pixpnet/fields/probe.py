@@ -14,11 +14,12 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
+
+from pixpnet.shapes import Bool
 
 Pixel = tuple[int, ...]
 

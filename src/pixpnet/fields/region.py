@@ -8,11 +8,11 @@ from math import prod
 
 import numpy as np
 import torch
-from jaxtyping import Bool
 from torch import Tensor
 
 from pixpnet.box import Box
 from pixpnet.fields import bits
+from pixpnet.shapes import Bool
 
 # For an input with one or three axes a box is a plain tuple, all starts before all stops.
 AnyBox = Box | tuple[int, ...]

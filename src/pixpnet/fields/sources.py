@@ -16,12 +16,12 @@ from functools import cached_property
 from math import prod
 
 import numpy as np
-from jaxtyping import Bool
 
 from pixpnet.fields import bits, terms
 from pixpnet.fields.axes import Atoms, Edit, atoms_of, refine, regroup
 from pixpnet.fields.merge import merge, unite
 from pixpnet.fields.terms import SourceTerm, Taps
+from pixpnet.shapes import Bool
 
 
 @dataclass(frozen=True, eq=False)

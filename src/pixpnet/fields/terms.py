@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Int
 
 from pixpnet.fields import bits
+from pixpnet.shapes import Bool, Int
 
 Mask = Bool[np.ndarray, "..."]
 # For each output position the input positions it reads; -1 stands for none.

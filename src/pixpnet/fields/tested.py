@@ -5,7 +5,7 @@ The tests take their lists from here: ``tests/fields/test_architectures.py`` the
 """
 
 from pixpnet import zoo
-from pixpnet.config import is_given, is_user_code
+from pixpnet.network_names import is_given, is_user_code
 
 TIMM = (
     *(

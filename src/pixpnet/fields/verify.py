@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from itertools import product
 
 import torch
-from jaxtyping import Bool
 from torch import Tensor, nn
 
 from pixpnet.fields.errors import FieldMismatch
@@ -13,6 +12,7 @@ from pixpnet.fields.fields import Fields, receptive_fields
 from pixpnet.fields.names import parse_layer
 from pixpnet.fields.probe import Disagreement, Pixel, Sighting, Verification, probe
 from pixpnet.progress import Progress
+from pixpnet.shapes import Bool
 
 
 def verify_fields(

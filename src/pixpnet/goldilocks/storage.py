@@ -5,7 +5,6 @@ a waiting trial locks a row, which SQLite has no notion of, and its `enqueue_tri
 enqueue one trial twice. `Storage.now` is one clock for all workers.
 """
 
-import fcntl
 import logging
 import time
 import warnings
@@ -16,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pixpnet.file_lock import lock
 from pixpnet.goldilocks.errors import SearchError
 from pixpnet.messages import first_line
 
@@ -146,7 +146,7 @@ def _file_lock(address: "object") -> Iterator[None]:
         yield
         return
     with Path(f"{address.database}.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        lock(file)
         yield
 
 

@@ -4,7 +4,7 @@ Like member files, it imports torch inside functions only.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pixpnet.members import budgets
@@ -24,6 +24,39 @@ PUBLISHED_REPLACEMENT = Replacement(start=10, every=10, unique="none", assignmen
 
 # On small budgets: after how many epochs prototypes first become patches.
 FIRST_REPLACEMENT: Mapping[str, int] = {"laptop": 8, "scratch": 8, "frozen": 12, "tail": 8}
+
+
+@dataclass(frozen=True)
+class ReplacedConfig:
+    """What a network whose prototypes become training patches is made of and how it is trained.
+
+    Attributes:
+        architecture: of the layers behind the backbone
+        losses: auxiliary losses beside the cross-entropy
+        optimization: optimizer, learning rates and epochs
+        replacement: of prototypes by training patches
+        frame: how a picture becomes a square: crop, stretch or pad; by default what suits the data set
+    """
+
+    architecture: Any
+    losses: Any
+    optimization: Optimization = field(default_factory=Optimization)
+    replacement: Replacement = PUBLISHED_REPLACEMENT
+    frame: Frame | None = None
+
+
+def unit_projections(dim: int, num_classes: int) -> "Callable[[int], Comparison]":
+    """Makes the comparison of a grid in which cells are projected onto prototypes of length 1 (TesNet's)."""
+    import torch
+
+    from pixpnet import parts as made
+
+    def comparison(own: int) -> made.Comparison:
+        # Published: of any length until the first step of the optimizer.
+        prototypes = torch.rand(own * num_classes, dim, 1, 1)
+        return made.UnitPrototypes(prototypes, made.Projection(), made.Negated(), made.Nearest())
+
+    return comparison
 
 
 def classwise_parts(

@@ -33,8 +33,8 @@ from typing import TYPE_CHECKING, Literal
 from pixpnet.family import Member
 from pixpnet.members import budgets
 from pixpnet.members.classwise import classwise_parts, pretraining_extras
-from pixpnet.records import refuse_above
-from pixpnet.settings import Frame, Optimization, Replacement, not_negative, positive
+from pixpnet.records import ADDED_LATER, refuse_above
+from pixpnet.settings import Frame, Optimization, Replacement, below_one, not_negative, positive
 
 if TYPE_CHECKING:
     from torch import nn
@@ -63,6 +63,9 @@ class DeformableArchitecture:
         other_weight: weight of a prototype for other classes
         cells: what is compared: plain is what the backbone gives (published); normalized shifts and scales the
             channels of each cell to mean 0 and variance 1, by that cell alone, and cuts off what is negative
+        dim: channels of a convolution of single cells in front of the comparison, with a ReLU; None for no convolution
+            (published). A backbone that does not learn needs one, or nothing learns what cells are compared by
+        channel_dropout: share of the backbone's channels that are left out of each cell while learning
     """
 
     prototypes_per_class: int = 6
@@ -72,11 +75,17 @@ class DeformableArchitecture:
     own_weight: float = 1.0
     other_weight: float = -0.5
     cells: Literal["plain", "normalized"] = "plain"
+    dim: int | None = field(default=None, metadata=ADDED_LATER)
+    channel_dropout: float = field(default=0.0, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         positive(self, "prototypes_per_class", "upsampling", "hidden")
         not_negative(self, "deviation")
-        refuse_above(self, {"prototypes_per_class": 10_000, "upsampling": 16, "hidden": 16384}, "architecture.")
+        below_one(self, "channel_dropout")
+        largest = {"prototypes_per_class": 10_000, "upsampling": 16, "hidden": 16384, "dim": 16384}
+        refuse_above(self, largest, "architecture.")
+        if self.dim is not None and self.dim < 1:
+            raise ValueError(f"dim is at least 1, got {self.dim}")
 
 
 @dataclass(frozen=True)
@@ -144,12 +153,28 @@ def _small(optim: Optimization, first: int, frame: Frame | None = None) -> Defor
     )
 
 
+def _on_kept_features(optim: Optimization, first: int) -> DeformableConfig:
+    """A convolution that learns what cells are compared by, larger weights, no margin and no right angles.
+
+    With the margin, embeddings collapse: it adds most to cosines in the middle and next to nothing near 1, so making
+    all cells alike is the cheapest way out. Then answers hang on tiny differences, which replacement does not keep
+    (docs/decisions/small-budgets.md).
+    """
+    small = _small(replace(optim, batch_size=16), first, "stretch")
+    return replace(
+        small,
+        architecture=replace(small.architecture, dim=64, hidden=32, own_weight=5.0, other_weight=-2.5),
+        losses=DeformableLosses(orthogonality=0.0, margin=0.0),
+        replacement=Replacement(start=first, every=1, unique="image", assignment="nearest_first"),
+    )
+
+
 PRESETS: Mapping[str, DeformableConfig] = {
     "paper": DeformableConfig(frame="crop"),
     "laptop": _small(budgets.LAPTOP, 8),
     "scratch": _small(budgets.SCRATCH, 8),
-    "frozen": _small(budgets.FROZEN, 12, "stretch"),
-    "tail": _small(budgets.TAIL, 8, "stretch"),
+    "frozen": _on_kept_features(budgets.FROZEN, 12),
+    "tail": _on_kept_features(budgets.TAIL, 8),
 }
 
 
@@ -160,16 +185,22 @@ def parts(architecture: DeformableArchitecture, channels: tuple[int, ...], num_c
 
     from pixpnet import parts as made
 
-    waiting = list(channels)
+    waiting = [architecture.dim or count for count in channels]
 
     def add_on(count: int) -> "nn.Module":
-        layers: list[nn.Module] = []
-        if architecture.cells == "normalized":
-            layers.append(made.NormalizedCells())
-        layers.append(nn.ReLU())
+        if architecture.dim is None:
+            # The published order, and names that model files have.
+            normalized = [made.NormalizedCells()] if architecture.cells == "normalized" else []
+            layers = nn.Sequential(*normalized, nn.ReLU())
+            if architecture.channel_dropout:
+                layers.insert(0, nn.Dropout2d(architecture.channel_dropout))
+        else:
+            layers = made.stacked_add_on(
+                count, architecture.dim, [nn.ReLU], architecture.cells, architecture.channel_dropout
+            )
         if architecture.upsampling > 1:
             layers.append(nn.Upsample(scale_factor=architecture.upsampling, mode="bilinear"))
-        return nn.Sequential(*layers)
+        return layers
 
     def comparison(own: int) -> made.Comparison:
         # Grid by grid: prototypes are as long as the grid has channels.

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from pixpnet.family import Member
 from pixpnet.members import budgets
-from pixpnet.members.classwise import classwise_parts, groups_without_head_decay, pretraining_extras
+from pixpnet.members.classwise import classwise_parts, groups_without_head_decay, pretraining_extras, unit_projections
 from pixpnet.members.squared import RegularArchitecture
 from pixpnet.settings import Frame, Optimization, not_negative
 
@@ -102,8 +102,10 @@ class SDFASAConfig:
 
 def _small(optim: Optimization, frame: Frame | None = None) -> SDFASAConfig:
     alignment = 0.0 if optim.frozen == "all" else SDFASALosses.alignment
+    # The same views come again and again from kept features, and would be learnt by heart.
+    channel_dropout = 0.5 if optim.frozen else 0.0
     return SDFASAConfig(
-        SDFASAArchitecture(cells="normalized"),
+        SDFASAArchitecture(cells="normalized", channel_dropout=channel_dropout),
         SDFASALosses(alignment=alignment),
         replace(optim, lr_head=SDFASAConfig().optimization.lr_head),
         frame,
@@ -121,14 +123,9 @@ PRESETS: Mapping[str, SDFASAConfig] = {
 
 def parts(architecture: SDFASAArchitecture, channels: tuple[int, ...], num_classes: int) -> "Parts":
     """One convolution and a sigmoid, projections onto prototypes of length 1, weights that sum to K."""
-    import torch
     from torch import nn
 
     from pixpnet import parts as made
-
-    def comparison(own: int) -> made.Comparison:
-        prototypes = torch.rand(own * num_classes, architecture.dim, 1, 1)
-        return made.UnitPrototypes(prototypes, made.Projection(), made.Negated(), made.Nearest())
 
     return classwise_parts(
         channels,
@@ -137,7 +134,7 @@ def parts(architecture: SDFASAArchitecture, channels: tuple[int, ...], num_class
         lambda count: made.stacked_add_on(
             count, architecture.dim, [nn.Sigmoid], architecture.cells, architecture.channel_dropout
         ),
-        comparison,
+        unit_projections(architecture.dim, num_classes),
         lambda ownership: made.SimplexSum(ownership, start=1.0),
     )
 

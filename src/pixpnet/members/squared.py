@@ -12,6 +12,7 @@ from pixpnet.members import budgets
 from pixpnet.members.classwise import (
     FIRST_REPLACEMENT,
     PUBLISHED_REPLACEMENT,
+    ReplacedConfig,
     Settings,
     classwise_parts,
     refuse_without_head_epochs,
@@ -162,22 +163,13 @@ class HeadLosses(ClusterLosses):
 
 
 @dataclass(frozen=True)
-class FixedHeadConfig:
-    """What a network whose head never learns is made of and how it is trained.
-
-    Attributes:
-        architecture: of the layers behind the backbone
-        losses: auxiliary losses beside the cross-entropy
-        optimization: optimizer, learning rates and epochs
-        replacement: of prototypes by training patches
-        frame: how a picture becomes a square: crop, stretch or pad; by default what suits the data set
-    """
+class FixedHeadConfig(ReplacedConfig):
+    """What a network whose head never learns is made of and how it is trained."""
 
     architecture: Any = field(default_factory=CellArchitecture)
     losses: ClusterLosses = field(default_factory=ClusterLosses)
     optimization: Optimization = PUBLISHED_OPTIMIZATION
     replacement: Replacement = WITHOUT_HEAD
-    frame: Frame | None = None
 
     def __post_init__(self) -> None:
         if self.replacement.head_epochs:
@@ -187,22 +179,12 @@ class FixedHeadConfig:
 
 
 @dataclass(frozen=True)
-class LearningHeadConfig:
-    """What a network whose head learns after each replacement is made of and how it is trained.
-
-    Attributes:
-        architecture: of the layers behind the backbone
-        losses: auxiliary losses beside the cross-entropy
-        optimization: optimizer, learning rates and epochs
-        replacement: of prototypes by training patches
-        frame: how a picture becomes a square: crop, stretch or pad; by default what suits the data set
-    """
+class LearningHeadConfig(ReplacedConfig):
+    """What a network whose head learns after each replacement is made of and how it is trained."""
 
     architecture: Any = field(default_factory=LearningHeadArchitecture)
     losses: HeadLosses = field(default_factory=HeadLosses)
     optimization: Optimization = PUBLISHED_OPTIMIZATION
-    replacement: Replacement = PUBLISHED_REPLACEMENT
-    frame: Frame | None = None
 
     def __post_init__(self) -> None:
         refuse_without_head_epochs(self.replacement, "20 in ProtoPNet")

@@ -22,15 +22,16 @@ from typing import TYPE_CHECKING, Literal
 
 from pixpnet.family import Member
 from pixpnet.members.classwise import (
-    PUBLISHED_REPLACEMENT,
+    ReplacedConfig,
     classwise_parts,
     groups_without_head_decay,
     presets_with_head,
     pretraining_extras,
     refuse_without_head_epochs,
+    unit_projections,
 )
 from pixpnet.records import refuse_above
-from pixpnet.settings import Frame, Optimization, Replacement, below_one, not_negative, positive
+from pixpnet.settings import Optimization, below_one, not_negative, positive
 
 if TYPE_CHECKING:
     from pixpnet.parts import Parts
@@ -90,24 +91,14 @@ class TesNetLosses:
 
 
 @dataclass(frozen=True)
-class TesNetConfig:
-    """What a TesNet is made of and how it is trained.
-
-    Attributes:
-        architecture: of the layers behind the backbone
-        losses: auxiliary losses beside the cross-entropy
-        optimization: optimizer, learning rates and epochs
-        replacement: of prototypes by training patches
-        frame: how a picture becomes a square: crop, stretch or pad; by default what suits the data set
-    """
+class TesNetConfig(ReplacedConfig):
+    """What a TesNet is made of and how it is trained."""
 
     architecture: TesNetArchitecture = field(default_factory=TesNetArchitecture)
     losses: TesNetLosses = field(default_factory=TesNetLosses)
     optimization: Optimization = field(
         default_factory=lambda: Optimization(epochs=20, batch_size=80, lr_schedule="steps")
     )
-    replacement: Replacement = PUBLISHED_REPLACEMENT
-    frame: Frame | None = None
 
     def __post_init__(self) -> None:
         refuse_without_head_epochs(self.replacement, "20 in TesNet")
@@ -118,14 +109,7 @@ PRESETS: Mapping[str, TesNetConfig] = presets_with_head(TesNetConfig(), TesNetAr
 
 def parts(architecture: TesNetArchitecture, channels: tuple[int, ...], num_classes: int) -> "Parts":
     """The regular add-on, projections onto prototypes of length 1, and a linear head."""
-    import torch
-
     from pixpnet import parts as made
-
-    def comparison(own: int) -> made.Comparison:
-        # Published: of any length until the first step of the optimizer.
-        prototypes = torch.rand(own * num_classes, architecture.dim, 1, 1)
-        return made.UnitPrototypes(prototypes, made.Projection(), made.Negated(), made.Nearest())
 
     return classwise_parts(
         channels,
@@ -134,7 +118,7 @@ def parts(architecture: TesNetArchitecture, channels: tuple[int, ...], num_class
         lambda count: made.build_add_on(
             count, architecture.dim, "kaiming", architecture.cells, architecture.channel_dropout
         ),
-        comparison,
+        unit_projections(architecture.dim, num_classes),
         lambda ownership: made.Linear(ownership, architecture.own_weight, architecture.other_weight, learns=True),
     )
 

@@ -11,10 +11,13 @@ from pixpnet.explanation.size import explanation_size
 from pixpnet.metrics.answers import AnswerPlaces, answer_places
 from pixpnet.metrics.bootstrap import DefinedMean, Estimate, bootstrap_mean
 from pixpnet.metrics.consistency import Consistency
+from pixpnet.metrics.dialects import DialectScores, dialect_scores
 from pixpnet.metrics.distinctiveness import Distinctiveness, prototype_distinctiveness
+from pixpnet.metrics.misalignment import Misalignment, misalignment
 from pixpnet.metrics.ordering import relevance_ordering
 from pixpnet.metrics.part_scores import PartScores, PrototypeParts, consistency_and_stability
 from pixpnet.metrics.purity import Purity, PurityFigures, prototype_purity
+from pixpnet.metrics.sizes import Sizes, model_sizes
 from pixpnet.metrics.stability import Stability
 from pixpnet.parts import ExplanationSize
 
@@ -27,22 +30,28 @@ __all__ = [
     "AnswerPlaces",
     "Consistency",
     "DefinedMean",
+    "DialectScores",
     "Distinctiveness",
     "Estimate",
     "ExplanationSize",
+    "Misalignment",
     "PartScores",
     "PrototypeHealth",
     "PrototypeParts",
     "PrototypePlaces",
     "Purity",
     "PurityFigures",
+    "Sizes",
     "Stability",
     "TransferScores",
     "accuracy_lost_at_replacement",
     "answer_places",
     "bootstrap_mean",
     "consistency_and_stability",
+    "dialect_scores",
     "explanation_size",
+    "misalignment",
+    "model_sizes",
     "prototype_distinctiveness",
     "prototype_health",
     "prototype_places",

@@ -139,30 +139,32 @@ def reliability(
     if not len(labels):
         raise ValueError("without images nothing can be said about probabilities")
     chances = probabilities(logits, temperature)
-    said = chances.amax(dim=1).numpy()
+    stated = chances.amax(dim=1).numpy()
     right = (chances.argmax(dim=1) == labels.cpu()).numpy()
-    place = np.minimum((said * BINS).astype(np.int64), BINS - 1)
-    drawn = np.random.default_rng(seed).integers(len(said), size=(_DRAWS, len(said)))
-    errors = [_error(place[row], said[row], right[row]) for row in drawn]
+    bin_index = np.minimum((stated * BINS).astype(np.int64), BINS - 1)
+    drawn = np.random.default_rng(seed).integers(len(stated), size=(_DRAWS, len(stated)))
+    errors = [_error(bin_index[row], stated[row], right[row]) for row in drawn]
     low, high = np.quantile(errors, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]).tolist()
-    bins = [_bin(number, said[place == number], right[place == number]) for number in range(BINS)]
-    several = len(said) > 1
+    bins = [_bin(number, stated[bin_index == number], right[bin_index == number]) for number in range(BINS)]
+    several = len(stated) > 1
     error = Estimate(
-        _error(place, said, right), low if several else None, high if several else None, len(said), len(said)
+        _error(bin_index, stated, right), low if several else None, high if several else None, len(stated), len(stated)
     )
     return Reliability(tuple(bins), error)
 
 
 def _error(
-    place: Int64[np.ndarray, " images"], said: Float[np.ndarray, " images"], right: Bool[np.ndarray, " images"]
+    bin_index: Int64[np.ndarray, " images"], stated: Float[np.ndarray, " images"], right: Bool[np.ndarray, " images"]
 ) -> float:
-    gaps = np.bincount(place, said, BINS) - np.bincount(place, right, BINS)
-    return float(np.abs(gaps).sum() / len(said))
+    gaps = np.bincount(bin_index, stated, BINS) - np.bincount(bin_index, right, BINS)
+    return float(np.abs(gaps).sum() / len(stated))
 
 
-def _bin(number: int, said: Float[np.ndarray, " some"], right: Bool[np.ndarray, " some"]) -> Bin:
+def _bin(number: int, stated: Float[np.ndarray, " some"], right: Bool[np.ndarray, " some"]) -> Bin:
     ends = (number / BINS, (number + 1) / BINS)
-    return Bin(*ends, len(said), float(said.mean()), float(right.mean())) if len(said) else Bin(*ends, 0, None, None)
+    return (
+        Bin(*ends, len(stated), float(stated.mean()), float(right.mean())) if len(stated) else Bin(*ends, 0, None, None)
+    )
 
 
 def set_coverage(scores: SplitScores, calibration: Calibration, coverage: float) -> SetCoverage:

@@ -24,6 +24,7 @@ from pixpnet.training.kept_scores import UNKNOWN, SplitScores
 
 RECALL = 0.95
 LARGEST_LOGIT, LARGEST_SCORE, DECIDING = "largest logit", "largest score", "length of the deciding list"
+RARER = "largest logit or score, the rarer"
 _DRAWS = 500
 _LEVEL = 0.95
 _Values = Float[np.ndarray, " _images"]
@@ -109,6 +110,7 @@ def compare_doubt(
         _result(LARGEST_LOGIT, _largest(known), _largest(others), "", seed),
         _result(LARGEST_SCORE, known.largest_scores.double().numpy(), others.largest_scores.double().numpy(), "", seed),
         _result(DECIDING, _short(known), _short(others), refusal, seed),
+        _result(RARER, _rarer(known, known), _rarer(others, known), "", seed),
     )
     limit = None if model.calibration is None else model.calibration.least_logit
     largest = others.logits.double().amax(dim=1)
@@ -147,6 +149,26 @@ def false_positive_rate(known: _Values, others: _Values, recall: float = RECALL)
 def _largest(scores: SplitScores) -> _Values:
     """The largest logit of each image."""
     return scores.logits.double().amax(dim=1).numpy()
+
+
+def _rarer(scores: SplitScores, known: SplitScores) -> _Values:
+    """Of the largest logit and the largest score, how rare the rarer is among known images: 0 below all of them.
+
+    A sum of many weak matches may pass for a class, and a single match by chance for a part; one that fails as a whole
+    or in every part has a low value here.
+    """
+    signs = [
+        (_largest(scores), _largest(known)),
+        (scores.largest_scores.double().numpy(), known.largest_scores.double().numpy()),
+    ]
+    if not len(known):
+        return np.full(len(scores), np.nan)
+    # Mid-ranks, so that one sign alone orders images as it does by its values.
+    ranks = [
+        (np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")) / (2 * len(known))
+        for values, ordered in ((values, np.sort(theirs)) for values, theirs in signs)
+    ]
+    return np.asarray(np.minimum(*ranks))
 
 
 def _short(scores: SplitScores) -> _Values:

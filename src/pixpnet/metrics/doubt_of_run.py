@@ -98,9 +98,9 @@ def _known(
     run: Run, model: PixPNet, batch_size: int, device: torch.device | str, progress: Progress | None
 ) -> tuple[SplitScores, str, str]:
     """Scores of images of the run's own kind: kept ones, else those of the validation images."""
-    kept = read_scores(run)
-    if len(kept.get("test", ())):
-        return kept["test"], "test", ""
+    scores_by_split = read_scores(run)
+    if len(scores_by_split.get("test", ())):
+        return scores_by_split["test"], "test", ""
     data = run.data(progress)
     loader = plain_loader(data, data.val, model.preprocessing, Loading(batch_size, 0))
     scores, refusal = scores_of(model, (batch.images for batch in loader), device, named(progress, "validation images"))

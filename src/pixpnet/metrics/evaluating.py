@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from pixpnet.metrics.certainty import CertaintyTable, certainty_table
 from pixpnet.model import PixPNet
-from pixpnet.model.network import Output
+from pixpnet.model.grids import Output
 from pixpnet.progress import Progress
 from pixpnet.training.evaluation import Evaluation, evaluate
 from pixpnet.training.kept_scores import UNKNOWN, SplitScores

@@ -12,6 +12,7 @@ from typing import TypeAlias
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.nn import functional as F
 
 from pixpnet.box import Box, hull
 
@@ -131,3 +132,31 @@ def window(region: Region, size: tuple[int, int], side: int = WINDOW_SIDE) -> Re
     top, left = (around.y0 + around.y1 - side) // 2, (around.x0 + around.x1 - side) // 2
     height, width = size
     return (Box(max(top, 0), max(left, 0), min(top + side, height), min(left + side, width)),)
+
+
+def argmax_windows(
+    similarity_maps: Sequence[Float[Tensor, "_rows _cols"]], size: tuple[int, int], half: int
+) -> tuple[Region, ...]:
+    """As EvalProtoPNet has it: so many pixels to every side of where the bicubic map is largest, cut to the image.
+
+    Both ends belong to it, so that inside the image it is 2 half + 1 pixels wide.
+
+    Args:
+        similarity_maps: of each prototype.
+        size: height and width of the image.
+        half: pixels to every side.
+
+    Example:
+        >>> peak = torch.zeros(7, 7)
+        >>> peak[3, 0] = 1
+        >>> argmax_windows([peak], (224, 224), 36)
+        ((Box(y0=75, x0=0, y1=148, x1=42),),)
+    """
+    regions: list[Region] = []
+    for similarities in similarity_maps:
+        enlarged = F.interpolate(similarities[None, None], size, mode="bicubic", align_corners=False)
+        row, col = divmod(int(enlarged.argmax()), size[1])
+        regions.append(
+            (Box(max(row - half, 0), max(col - half, 0), min(row + half + 1, size[0]), min(col + half + 1, size[1])),)
+        )
+    return tuple(regions)

@@ -7,6 +7,7 @@
 | ``window`` | 72 x 72 around the middle of what the mapping claims, as published; for comparison with others |
 | ``field`` | the exact field of the cell that speaks, holes included; the same for every mapping |
 | ``claimed`` | what the mapping claims: the field (``field``, ``prp``), the box of the top 5 % (``upsampling``) |
+| ``argmax`` | half of 72 to every side of the pixel where the bicubic map is largest, that pixel included |
 
 A larger region holds more parts and so has the larger frequencies: compare windows with windows, and fields of one size
 with each other, and put the ``random`` mapping beside them, which is what a region of that size gets for nothing. A
@@ -14,7 +15,7 @@ maximum over many parts, each seen in few images, is flattering too.
 """
 
 from collections.abc import Iterable, Sequence, Sized
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 import torch
@@ -29,14 +30,14 @@ from pixpnet.metrics.bootstrap import Estimate, class_clusters, defined_mean
 from pixpnet.metrics.consistency import THRESHOLD, Consistency, ConsistencyScore
 from pixpnet.metrics.draws import generator_for
 from pixpnet.metrics.owners import owners_of
-from pixpnet.metrics.part_hits import WINDOW_SIDE, Region, window
+from pixpnet.metrics.part_hits import WINDOW_SIDE, Region, argmax_windows, window
 from pixpnet.metrics.stability import NOISE, Stability, StabilityScore, with_noise
 from pixpnet.model import PixPNet
 from pixpnet.model.modes import refuse_training_mode
 from pixpnet.progress import Progress
 from pixpnet.records import ADDED_LATER
 
-RegionKind = Literal["window", "field", "claimed"]
+RegionKind = Literal["window", "field", "claimed", "argmax"]
 
 # These claim the exact field of the cell that speaks, which is known without painting a map.
 _CLAIM_THE_FIELD = frozenset({"field", "field_flat", "prp"})
@@ -93,6 +94,7 @@ class PartScores:
         noise: sigma, in units of the normalised image.
         clipped: whether noisy pixels were kept between black and white.
         seed: of noise, of random regions and of the intervals.
+        noise_limit: the largest that noise itself could be; None where it had no limit.
     """
 
     consistency: Estimate | None
@@ -109,6 +111,7 @@ class PartScores:
     noise: float
     clipped: bool
     seed: int
+    noise_limit: float | None = None
 
     @property
     def samples(self) -> int:
@@ -209,11 +212,15 @@ def scores_by_region(
     threshold: float = THRESHOLD,
     noise: float = NOISE,
     clip: bool = False,
+    noise_limit: float | None = None,
     seed: int = 0,
     together: bool = False,
     progress: Progress | None = None,
 ) -> tuple[PartScores, ...]:
-    """`consistency_and_stability` for several kinds of regions, with one look at each sample for all of them."""
+    """`consistency_and_stability` for several kinds of regions, with one look at each sample for all of them.
+
+    Noise itself is never larger than `noise_limit`, where there is one.
+    """
     _refuse(model, mapping, regions)
     count, points = model.num_prototypes, len(point_parts)
     counters = [
@@ -232,7 +239,8 @@ def scores_by_region(
     total = len(samples) if isinstance(samples, Sized) else 0
     for done, sample in enumerate(samples if points else (), start=1):
         image = normalized_image(model, sample)
-        noisy = with_noise(image, generator_for(seed, "noise", sample.id), noise, model.preprocessing if clip else None)
+        within = model.preprocessing if clip else None
+        noisy = with_noise(image, generator_for(seed, "noise", sample.id), noise, within, noise_limit)
         prototypes = model.prototypes_of(sample.label).tolist()
         # Two generators: what is drawn for the noisy image must not happen to be what was drawn for the other.
         clean_regions, noisy_regions = (
@@ -249,16 +257,19 @@ def scores_by_region(
             progress("consistency and stability", done, total)
     class_images = looked_at.compute()
     return tuple(
-        _scores(
-            _by_prototype(model, consistency.compute(), stability.compute()),
-            class_images,
-            mapping=mapping,
-            region=region,
-            window_side=window_side,
-            threshold=threshold,
-            noise=noise,
-            clip=clip,
-            seed=seed,
+        replace(
+            _scores(
+                _by_prototype(model, consistency.compute(), stability.compute()),
+                class_images,
+                mapping=mapping,
+                region=region,
+                window_side=window_side,
+                threshold=threshold,
+                noise=noise,
+                clip=clip,
+                seed=seed,
+            ),
+            noise_limit=noise_limit,
         )
         for region, (consistency, stability) in zip(regions, counters, strict=True)
     )
@@ -304,10 +315,11 @@ def _regions(
 ) -> tuple[tuple[Region, ...], ...]:
     """For each kind, the region of every prototype; a map is painted once, and only where that is needed."""
     fields = given.regions
-    painted = mapping not in _CLAIM_THE_FIELD and any(kind != "field" for kind in kinds)
+    painted = mapping not in _CLAIM_THE_FIELD and any(kind in ("window", "claimed") for kind in kinds)
     claimed = MAPPINGS[mapping](given).regions if painted else fields
     windows = tuple(window(region, given.size, window_side) for region in claimed)
-    by_kind: dict[RegionKind, tuple[Region, ...]] = {"window": windows, "field": fields, "claimed": claimed}
+    peaks = argmax_windows(given.similarity_maps, given.size, window_side // 2) if "argmax" in kinds else ()
+    by_kind = {"window": windows, "field": fields, "claimed": claimed, "argmax": peaks}
     return tuple(by_kind[kind] for kind in kinds)
 
 

@@ -63,7 +63,7 @@ def recurring(runs: Sequence[Path | str], seed: int = 0) -> Recurring | None:
     if any(of_run is None for of_run in origins):
         return None
     known = [of_run for of_run in origins if of_run is not None]
-    found: list[float] = []
+    shares: list[float] = []
     everywhere: list[float] = []
     same: list[float] = []
     classes: list[int] = []
@@ -73,17 +73,17 @@ def recurring(runs: Sequence[Path | str], seed: int = 0) -> Recurring | None:
         shared = [{(origin.label, origin.image) for origin in theirs} for theirs in others]
         for index, origin in enumerate(mine):
             hits = [index in pairs for pairs in matched]
-            found.append(float(np.mean(hits)))
+            shares.append(float(np.mean(hits)))
             everywhere.append(float(all(hits)))
             same.append(float(np.mean([(origin.label, origin.image) in images for images in shared])))
             classes.append(origin.label)
     return Recurring(
         runs=tuple(map(str, folders)),
-        share=bootstrap_mean(found, classes, seed),
+        share=bootstrap_mean(shares, classes, seed),
         in_all=bootstrap_mean(everywhere, classes, seed),
         same_image=bootstrap_mean(same, classes, seed),
         by_chance=_chance(known, [_training_images(folder) for folder in folders], seed),
-        prototypes=len(found),
+        prototypes=len(shares),
     )
 
 

@@ -139,6 +139,7 @@ def with_noise(
     generator: torch.Generator,
     sigma: float = NOISE,
     within: Preprocessing | None = None,
+    limit: float | None = None,
 ) -> Float[Tensor, "3 height width"]:
     """A normalised image with normal noise.
 
@@ -148,8 +149,10 @@ def with_noise(
         sigma: standard deviation, in units of the normalised image.
         within: clip to what this preprocessing can give, black to white; None lets pixels be brighter than white, as
             published.
+        limit: the largest that the noise itself may be, in units of the normalised image; None for no limit.
     """
-    noisy = image + sigma * torch.randn(image.shape, generator=generator).to(image)
+    noise = sigma * torch.randn(image.shape, generator=generator)
+    noisy = image + (noise if limit is None else noise.clamp(-limit, limit)).to(image)
     if within is None:
         return noisy
     mean, std = (torch.tensor(values).reshape(3, 1, 1).to(image) for values in (within.mean, within.std))

@@ -4,7 +4,8 @@ from pixpnet.model.backbone import Backbone
 from pixpnet.model.edits import EDITS, EditError, apply_edits
 from pixpnet.model.errors import CutError, FieldWarning
 from pixpnet.model.file import ModelFileError
-from pixpnet.model.network import BehindStem, Embeddings, Grid, Output, PixPNet
+from pixpnet.model.grids import Embeddings, Grid, Output
+from pixpnet.model.network import BehindStem, PixPNet
 from pixpnet.model.origin import Origin, picture_name
 from pixpnet.model.weights import WeightsError, load_weights
 

@@ -8,7 +8,8 @@ held-out images. **Doubt**: an answer whose largest logit is smaller than that o
 Logits of which images these are made of, `source` says; one kept number for each is all that prediction sets need.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from math import ceil, floor
 from typing import Literal
 
@@ -16,11 +17,14 @@ import numpy as np
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
+from pixpnet.records import ADDED_LATER
+
 FALSE_ALARMS = 0.05
 """Of known images, the share that doubt is allowed to warn of."""
 # 1 / temperature is sought between these.
 _LEAST, _MOST = 1e-4, 1e4
 _HALVINGS = 80
+_DRAWS = 100
 
 Source = Literal["validation", "folds"]
 
@@ -37,6 +41,8 @@ class Calibration:
         nonconformity: for each image one minus the calibrated probability of its true class, in rising order.
         least_logit: the largest logit of an answer below which there is doubt; None where there were too few images.
         false_alarms: the share of known images below it, at most (on average over draws of such images).
+        correction: what the temperature of the images was multiplied with, because models that learnt from fewer images
+            answered (`size_correction`); 1 where the model itself did.
     """
 
     temperature: float
@@ -45,6 +51,7 @@ class Calibration:
     nonconformity: tuple[float, ...]
     least_logit: float | None
     false_alarms: float = FALSE_ALARMS
+    correction: float = field(default=1.0, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         if not 0 < self.temperature < float("inf"):
@@ -78,9 +85,15 @@ class Doubt:
 
 
 def calibrate(
-    logits: Float[Tensor, "images classes"], labels: Int64[Tensor, " images"], source: Source
+    logits: Float[Tensor, "images classes"], labels: Int64[Tensor, " images"], source: Source, correction: float = 1.0
 ) -> Calibration | None:
     """What logits of images that were not learnt from say about certainty; None without any image.
+
+    Args:
+        logits: of the images.
+        labels: their true classes.
+        source: whose logits they are.
+        correction: of the temperature, where other models answered.
 
     >>> import torch
     >>> logits = torch.tensor([[4.0, 0.0], [0.0, 4.0], [4.0, 0.0]])
@@ -90,7 +103,7 @@ def calibrate(
     if not len(labels):
         return None
     exact = logits.double()
-    temperature = fit_temperature(exact, labels)
+    temperature = correction * fit_temperature(exact, labels)
     true = probabilities(exact, temperature).gather(1, labels[:, None].cpu())[:, 0]
     return Calibration(
         temperature=temperature,
@@ -98,7 +111,49 @@ def calibrate(
         images=len(labels),
         nonconformity=tuple(sorted((1 - true).tolist())),
         least_logit=least_known(exact.amax(dim=1).tolist(), FALSE_ALARMS),
+        correction=correction,
     )
+
+
+def size_correction(
+    logits: Float[Tensor, "images classes"],
+    by_folds: Sequence[Float[Tensor, "images classes"]],
+    labels: Int64[Tensor, " images"],
+    seed: int = 0,
+) -> float:
+    """What the temperature of folds is to be multiplied with to be that of a model that learnt from all images.
+
+    Models of folds learnt from fewer images, know less, and so need a higher temperature than the model that is kept.
+    Both kinds are asked about the same images, which neither learnt from: the validation images. They are few, but what
+    makes one of them hard makes it hard for both, so the *ratio* of the two temperatures is known far better than
+    either. How well, drawing the images again says, and the log of the ratio is shrunk by that: by r^2 / (r^2 + s^2)
+    for a ratio of e^r with a standard deviation of s. What cannot be told from 1 stays near 1.
+
+    Args:
+        logits: of the validation images, by the model that is kept.
+        by_folds: of the same images, by the model of each fold.
+        labels: their true classes.
+        seed: of the draws.
+
+    >>> import torch
+    >>> easy = torch.tensor([[4.0, 0.0], [0.0, 4.0], [4.0, 0.0], [3.0, 2.0]] * 10)
+    >>> truth = torch.tensor([0, 1, 1, 0] * 10)
+    >>> size_correction(easy, [easy, easy], truth), round(size_correction(easy / 2, [easy], truth), 2)
+    (1.0, 0.5)
+    """
+    if not len(labels) or not by_folds:
+        return 1.0
+
+    def log_ratio(chosen: Int64[np.ndarray, " images"]) -> float:
+        truth = labels[chosen]
+        folds = [np.log(fit_temperature(part[chosen], truth)) for part in by_folds]
+        return float(np.log(fit_temperature(logits[chosen], truth)) - np.mean(folds))
+
+    drawn = np.random.default_rng(seed).integers(len(labels), size=(_DRAWS, len(labels)))
+    ratio, deviation = log_ratio(np.arange(len(labels))), float(np.std([log_ratio(row) for row in drawn]))
+    if ratio == 0:
+        return 1.0
+    return float(np.exp(ratio**3 / (ratio**2 + deviation**2)))
 
 
 def probabilities(

@@ -28,10 +28,12 @@ from pixpnet.model.backbone import Backbone
 from pixpnet.model.calibration import Calibration
 from pixpnet.model.cells import input_size
 from pixpnet.model.errors import FieldWarning
+from pixpnet.model.mending import Mending
 from pixpnet.model.network import PixPNet
 from pixpnet.model.origin import Origin, check_origins
 from pixpnet.model.weights import on_their_own
 from pixpnet.records import ADDED_LATER, BadRecord, from_plain, to_plain
+from pixpnet.verdicts import names_beside
 from pixpnet.whole_file import read_text, written_whole
 from pixpnet.windows import Windows
 
@@ -68,6 +70,7 @@ class Card:
         windows: what the backbone is run on; None for the whole image.
         member: of the family.
         calibration: what the model knows about its own certainty; None in files of earlier versions.
+        mendings: what was done to the model after training.
     """
 
     format: int
@@ -81,6 +84,7 @@ class Card:
     windows: Windows | None = field(default=None, metadata=ADDED_LATER)
     member: str = field(default=DEFAULT, metadata=ADDED_LATER)
     calibration: Calibration | None = field(default=None, metadata=ADDED_LATER)
+    mendings: tuple[Mending, ...] = field(default=(), metadata=ADDED_LATER)
 
 
 def save_model(model: PixPNet, path: Path) -> None:
@@ -110,6 +114,7 @@ def save_model(model: PixPNet, path: Path) -> None:
         model.backbone.windows,
         model.member,
         model.calibration,
+        model.mendings,
     )
     tensors = on_their_own(model.state_dict())
     text = json.dumps(to_plain(card, for_all=True))
@@ -155,6 +160,7 @@ def load_model(path: Path, trust_code: bool = False, backbone: nn.Module | None 
             check_origins(model.origins, model.fields, model.parts.comparisons)
         except ValueError as error:
             raise ModelFileError(f"{file} is damaged: {error}: train again") from error
+    model.names = names_beside(file)
     pictures = file.parent / PICTURES_FOLDER
     model.pictures = pictures if pictures.is_dir() else None
     return model.eval()
@@ -168,6 +174,16 @@ def backbone_in(path: Path) -> str:
 def class_names_in(path: Path) -> tuple[str, ...]:
     """The classes of a run's model, read without building anything."""
     return _card_in(path).class_names
+
+
+def preprocessing_in(path: Path) -> Preprocessing:
+    """From files to a run's model, read without building anything."""
+    return _card_in(path).preprocessing
+
+
+def mendings_in(path: Path) -> tuple[Mending, ...]:
+    """What was done to a run's model after training, read without building anything."""
+    return _card_in(path).mendings
 
 
 def origins_in(path: Path) -> tuple[Origin, ...] | None:
@@ -276,10 +292,11 @@ def _refuse_more_than_the_file_holds(card: Card, shapes: Mapping[str, tuple[int,
     try:
         with torch.device("meta"):
             parts = member_named(card.member).parts(card.architecture, (1,) * grids, len(card.class_names))
+            decision = parts.decision.reweighted(parts.ownership) if card.mendings else parts.decision
     except (ValueError, RuntimeError, MemoryError) as error:
         raise ModelFileError(f"the network that {file} describes cannot be built: {error}") from error
     expected: dict[str, tuple[int, ...]] = {
-        f"head.{name}": tuple(tensor.shape) for name, tensor in parts.decision.state_dict().items()
+        f"head.{name}": tuple(tensor.shape) for name, tensor in decision.state_dict().items()
     }
     for number, (add_on, comparison) in enumerate(zip(parts.add_ons, parts.comparisons, strict=True), start=1):
         ending = "" if number == 1 else f"_{number}"
@@ -345,5 +362,10 @@ def _build(card: Card, file: Path, trust_code: bool, given: nn.Module | None) ->
             )
     except (ValueError, LookupError, RuntimeError, MemoryError) as error:
         raise ModelFileError(f"the network that {file} describes cannot be built: {error}") from error
-    model.origins, model.calibration = card.origins, card.calibration
+    model.origins, model.calibration, model.mendings = card.origins, card.calibration, card.mendings
+    if card.mendings:
+        try:
+            model.make_editable()
+        except ValueError as error:
+            raise ModelFileError(f"the network that {file} describes cannot be built: {error}") from error
     return model

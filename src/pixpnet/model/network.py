@@ -1,8 +1,7 @@
 """The network: image -> embeddings -> matches -> scores -> logits, and what it must remember about itself."""
 
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,52 +14,15 @@ from pixpnet.family import DEFAULT, member_named
 from pixpnet.fields import Field, receptive_fields
 from pixpnet.model.backbone import Backbone
 from pixpnet.model.calibration import Calibration
+from pixpnet.model.grids import Embeddings, Grid, Output
+from pixpnet.model.mending import Mending
 from pixpnet.model.modes import evaluating
 from pixpnet.model.origin import Origin
-from pixpnet.parts import Comparison, Decision, Matches, Ownership, Parts
+from pixpnet.parts import Comparison, Decision, EditableDecision, Matches, Ownership, Parts
 from pixpnet.parts.matches import matches_of
 
 # Of all models: one would have to be copied, and saved, with its model.
 _TRACING = threading.Lock()
-# Sizes differ from grid to grid (an axis with an underscore may be of any size).
-Embeddings = tuple[Float[Tensor, "batch _dim _rows _cols"], ...]
-
-
-@dataclass(frozen=True)
-class Output:
-    """What the network makes of a batch of images."""
-
-    logits: Float[Tensor, "batch classes"]
-    matches: Matches
-
-
-torch.export.register_dataclass(Output, serialized_type_name="pixpnet.Output")
-
-
-@dataclass(frozen=True)
-class Grid:
-    """Cells that prototypes look at: those of one cut of the backbone, or of windows.
-
-    Attributes:
-        number: of the grid, from 0.
-        add_on: from the backbone's channels to embeddings, cell by cell.
-        comparison: of the cells with the grid's prototypes.
-        first: the number of its first prototype.
-        cut: the number of the backbone's cut whose cells they are.
-        branch: what it is called where several grids read one cut; else empty.
-    """
-
-    number: int
-    add_on: nn.Module
-    comparison: Comparison
-    first: int
-    cut: int = 0
-    branch: str = ""
-
-    @property
-    def prototypes(self) -> range:
-        """The numbers of its prototypes."""
-        return range(self.first, self.first + len(self.comparison.prototypes))
 
 
 class PixPNet(nn.Module):
@@ -78,6 +40,8 @@ class PixPNet(nn.Module):
         origins: the training patch of each prototype; None as long as prototypes are not patches.
         pictures: the folder of its prototypes' pictures, where it was read from a run (`picture_name`); may be None.
         calibration: what it knows about its own certainty; None as long as nobody has measured that.
+        names: what people call prototypes, by their numbers (`verdicts.jsonl` beside the model).
+        mendings: what was done to it after training, oldest first; mostly nothing.
 
     Example:
         >>> from pixpnet import zoo
@@ -113,6 +77,8 @@ class PixPNet(nn.Module):
         self.origins: tuple[Origin, ...] | None = None
         self.pictures: Path | None = None
         self.calibration: Calibration | None = None
+        self.names: Mapping[int, str] = {}
+        self.mendings: tuple[Mending, ...] = ()
         self.backbone = backbone
         parts = self._made_of(architecture)
         self._cuts = parts.cuts or tuple(range(len(backbone.grid_channels)))
@@ -149,9 +115,20 @@ class PixPNet(nn.Module):
             parts = self._made_of(architecture)
         device, dtype, training = self.device, self.dtype, self.training
         self.architecture, self.origins, self.calibration = architecture, None, None
+        self.names, self.mendings = {}, ()
         self._put(parts)
         for module in (*(grid.comparison for grid in self.grids), self.head, self.ownership):
             module.to(device, dtype).train(training)
+
+    def make_editable(self) -> EditableDecision:
+        """Gives it a decision with the same answers whose weights can be changed one by one.
+
+        Raises:
+            NoEdit: if there is none; the message says why.
+        """
+        head = self.head.reweighted(self.ownership)
+        self.head = head.to(self.device, self.dtype).train(self.training)
+        return head
 
     def forward(self, images: Float[Tensor, "batch 3 height width"]) -> Output:
         """Logits, with the comparison that they are made of."""

@@ -5,25 +5,20 @@ from pixpnet.parts.assembly import Parts
 from pixpnet.parts.binary_tree import BinaryTree, Turn
 from pixpnet.parts.branches import AddedHeads, branch_of
 from pixpnet.parts.comparison import Comparison, GridMatches
-from pixpnet.parts.decisions import (
-    ClassSum,
-    Decision,
-    Linear,
-    LinearDecision,
-    OwnClass,
-)
+from pixpnet.parts.decisions import Connections, Decision, EditableDecision, LinearDecision
 from pixpnet.parts.deformable import Deformable
 from pixpnet.parts.losses import LossParts, LossTerm, Step, loss_of
 from pixpnet.parts.matches import Matches
 from pixpnet.parts.measures import L2, Cosine, Measure, Projection, SquaredL2
 from pixpnet.parts.ownership import ClassSets, OneClassEach, Ownership
 from pixpnet.parts.pooling import Distinct, Focal, Nearest, Pooled, Pooling
-from pixpnet.parts.reasons import ExplanationSize, NoBounds, NoReasons, Path, Reasons, Route, Sum
+from pixpnet.parts.reasons import ExplanationSize, NoBounds, NoEdit, NoReasons, Path, Reasons, Route, Sum
 from pixpnet.parts.selection import SelectedSum
 from pixpnet.parts.similarities import Negated, Original, RectifiedCosine, Reformulated, Similarity
 from pixpnet.parts.simplex import SimplexSum
 from pixpnet.parts.slots import SlotDecision, SlotOwnership
 from pixpnet.parts.subspaces import UnitPrototypes
+from pixpnet.parts.sums import ClassSum, Linear, OwnClass
 from pixpnet.parts.support import ProjectedUnitPatches, UnitPatches
 from pixpnet.parts.tree import TreeDecision, TreeOwnership
 
@@ -34,10 +29,12 @@ __all__ = [
     "ClassSets",
     "ClassSum",
     "Comparison",
+    "Connections",
     "Cosine",
     "Decision",
     "Deformable",
     "Distinct",
+    "EditableDecision",
     "ExplanationSize",
     "Focal",
     "GridMatches",
@@ -50,6 +47,7 @@ __all__ = [
     "Nearest",
     "Negated",
     "NoBounds",
+    "NoEdit",
     "NoReasons",
     "NormalizedCells",
     "OneClassEach",

@@ -8,9 +8,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pixpnet.parts.assembly import Parts
-from pixpnet.parts.decisions import Linear, LinearDecision
+from pixpnet.parts.decisions import LinearDecision
 from pixpnet.parts.ownership import OneClassEach, Ownership
 from pixpnet.parts.reasons import ExplanationSize
+from pixpnet.parts.sums import Linear
 
 
 class AddedHeads(LinearDecision):
@@ -70,6 +71,17 @@ class AddedHeads(LinearDecision):
         """Those of all heads together."""
         sizes = [self.head(branch).size() for branch in range(len(self.counts))]
         return ExplanationSize(sum(size.positive for size in sizes), sum(size.both for size in sizes))
+
+    @property
+    def learns_weights(self) -> bool:
+        """See `Decision`."""
+        return True
+
+    def reweighted(self, ownership: Ownership) -> Linear:
+        """The weights of all heads in one."""
+        decision = Linear(ownership, 1.0, 0.0, learns=True)
+        decision.weight.data.copy_(self.weights().detach())
+        return decision
 
 
 def branch_of(parts: Parts, branch: str) -> Parts:

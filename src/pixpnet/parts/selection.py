@@ -20,7 +20,7 @@ lying at the edge of the picture, and should not be chosen for it.
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Bool, Float, Float64
+from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 
 from pixpnet.parts.decisions import Decision
@@ -140,6 +140,15 @@ class SelectedSum(Decision):
     def uses(self, least: float) -> Bool[Tensor, " protos"]:
         """All of them: any may speak."""
         return torch.ones(self.num_prototypes, dtype=torch.bool, device=self.own.device) & (least < 1)
+
+    def addends(self, scores: Tensor, labels: Int64[Tensor, " batch"]) -> Float[Tensor, "batch protos"]:
+        """See `Decision`."""
+        own = torch.zeros(len(labels), self.num_prototypes, device=scores.device).scatter(1, self.own[labels], 1.0)
+        return self.largest_addends(scores) * own.to(scores)
+
+    def largest_addends(self, scores: Tensor) -> Float[Tensor, "batch protos"]:
+        """Scores of what speaks; a prototype has one class."""
+        return torch.where(self.speaking(scores), scores, 0.0)
 
     def size(self) -> ExplanationSize:
         """The scores that are added up, and no weights."""

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from pixpnet.parts.decisions import LinearDecision
 from pixpnet.parts.ownership import Ownership
 from pixpnet.parts.reasons import ExplanationSize
+from pixpnet.parts.sums import OwnClass
 
 
 class SimplexSum(LinearDecision):
@@ -56,3 +57,14 @@ class SimplexSum(LinearDecision):
         classes, prototypes = self.own.shape
         own = 2 * (prototypes // classes)
         return ExplanationSize(own, own)
+
+    @property
+    def learns_weights(self) -> bool:
+        """See `Decision`."""
+        return True
+
+    def reweighted(self, ownership: Ownership) -> OwnClass:
+        """The same weights, which need not sum to anything any more."""
+        decision = OwnClass(ownership, 1.0)
+        decision.weight.data.copy_(self.weights().detach().sum(dim=0))
+        return decision

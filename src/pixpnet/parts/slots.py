@@ -102,6 +102,11 @@ class SlotDecision(LinearDecision):
         _, prototypes, slots = self.slots.shape
         return ExplanationSize(2 * slots, 2 * prototypes)
 
+    @property
+    def learns_weights(self) -> bool:
+        """See `Decision`."""
+        return True
+
 
 class SlotOwnership(Ownership):
     """A class owns the prototypes that its slots hold; one may have several owners, or none.

@@ -1,8 +1,8 @@
 """Training: losses, replacement, the plan of epochs, the Lightning module, and a run on disk."""
 
+from pixpnet.training.divergence import TrainingDiverged
 from pixpnet.training.evaluation import Evaluation, Interval, evaluate
 from pixpnet.training.finishing import Metrics
-from pixpnet.training.fitting import TrainingDiverged
 from pixpnet.training.log import LogLine
 from pixpnet.training.replacement import replace_prototypes
 from pixpnet.training.run import OpeningLine, Run, RunError

@@ -1,25 +1,20 @@
 """What a trained network can be turned into without training, as a run of its own (`Member.conversions`)."""
 
 import json
-import shutil
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from pixpnet.class_names import printable
-from pixpnet.data import DataSet, Entry, Loading, plain_loader
 from pixpnet.family import member_named
 from pixpnet.model import PixPNet
 from pixpnet.model.weights import read_state
 from pixpnet.records import from_plain, to_plain
-from pixpnet.training.final_evaluation import Evaluated, evaluate_both
-from pixpnet.training.finishing import Metrics, before_replacement, evaluated
+from pixpnet.training.derived import derive_run
+from pixpnet.training.finishing import Metrics, before_replacement
 from pixpnet.training.run import Run, RunError
 from pixpnet.training.run_data import open_data_of
 
 CONVERSION_FILE = "conversion.json"
-_BATCH = 32
 
 
 def convert(source: Path, name: str, out: Path, test: bool = False, trust_code: bool = False) -> Metrics:
@@ -51,27 +46,17 @@ def convert(source: Path, name: str, out: Path, test: bool = False, trust_code: 
     before = before_replacement(run, model)
     for network in (model, before):
         conversions[name].convert(network.eval())
-    data = open_data_of(run)
-
-    # In a folder beside it, which gets its name when it is whole: half a conversion looks like a run to be resumed.
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as temporary:
-        new = Run.create(Path(temporary) / out.name, config, data.listed)
-        new.keep(model, read_state(run.learnt), run.learnt_architecture())
-        new.write("log.csv", (source / "log.csv").read_text(encoding="utf-8"))
-        about = _About(name, source.resolve().name, run.fingerprint())
-        new.write(CONVERSION_FILE, json.dumps(to_plain(about), indent=1))
-        if run.crops.is_dir():
-            shutil.copytree(run.crops, new.crops, dirs_exist_ok=True)
-        opening = f"evaluation of the conversion to {name}" if test else ""
-        judged = partial(_judged, model, before, data)
-        former = run.read_metrics()
-        metrics = evaluated(new, model, data, judged, opening, int(former["chosen_epoch"]), int(former["epochs"]))
-        new.write_metrics(metrics)
-        if out.exists():
-            out.rmdir()  # it is empty
-        new.path.rename(out)
-    return metrics
+    about = _About(name, source.resolve().name, run.fingerprint())
+    return derive_run(
+        run,
+        out,
+        model,
+        before,
+        read_state(run.learnt),
+        open_data_of(run),
+        {CONVERSION_FILE: json.dumps(to_plain(about), indent=1)},
+        f"evaluation of the conversion to {name}" if test else "",
+    )
 
 
 def conversion_note(run: Run) -> str | None:
@@ -102,7 +87,3 @@ class _About:
     conversion: str
     source: str
     model: str
-
-
-def _judged(model: PixPNet, before: PixPNet, data: DataSet, entries: tuple[Entry, ...], task: str) -> Evaluated:
-    return evaluate_both(model, before, plain_loader(data, entries, model.preprocessing, Loading(_BATCH)))

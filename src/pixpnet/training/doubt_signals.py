@@ -5,7 +5,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from pixpnet.model import PixPNet
-from pixpnet.model.network import Output
+from pixpnet.model.grids import Output
 from pixpnet.model.ranked import least_scores
 from pixpnet.parts import NoBounds
 from pixpnet.parts.ranking import RankedScores

@@ -33,8 +33,9 @@ from torch.utils.data import DataLoader, Dataset
 from pixpnet.data import Augmentation, Batch, Entry, Preprocessing, draw
 from pixpnet.data.catalog import Reader
 from pixpnet.data.fused import augment
+from pixpnet.data.keeping import for_augmented_views, for_plain_views
 from pixpnet.data.loader import EpochSampler, ViewKey
-from pixpnet.data.preprocessing import preprocess
+from pixpnet.data.preprocessing import normalize
 from pixpnet.data.scan import cache_folder
 from pixpnet.model import Backbone
 from pixpnet.model.backbone import joined
@@ -46,6 +47,7 @@ from pixpnet.training.side_by_side import side_by_side
 from pixpnet.windows import Windows
 
 _FORMAT = 1
+_VIEWS_FROM = "working images"  # what augmented views are made of; says that features of other ones are other features
 _VIEW_RANDOMNESS = 4
 _FILE_BYTES, _FILE_VIEWS = 2**26, 256
 _PLAIN = 0
@@ -121,12 +123,13 @@ class Features:
         self.backbone = backbone
         self.preprocessing = preprocessing
         self.augmentation = augmentation
-        self.reader = reader
+        self._plain_reader = for_plain_views(reader, preprocessing)
+        self._augmented_reader = for_augmented_views(reader, preprocessing, augmentation)
         self.learning_precision = learning_precision
         self._reading = threading.Lock()
         root = cache_folder() / "features" if folder is None else folder
         weights = _weights(backbone)
-        choices = json.dumps(to_plain(replace(augmentation, factor=1)), sort_keys=True)
+        choices = f"{json.dumps(to_plain(replace(augmentation, factor=1)), sort_keys=True)} from {_VIEWS_FROM}"
         if learning_precision != torch.float32:
             choices = f"{choices} in {learning_precision}"
         stems = [_identity(backbone, weights, windows, preprocessing, reader_name) for windows in backbone.stem_windows]
@@ -201,15 +204,16 @@ class Features:
 
     def _computed(self, view: ViewOf, device: torch.device | str, parts: Sequence[int]) -> "_Computed":
         """Parts of a view's features; several threads may ask at the same time."""
+        plain = view.view == _PLAIN
         with self._reading:  # a reader, or a dataset of the caller's, need not stand several threads
-            source = self.reader(view.entry)
-        if view.view == _PLAIN:
-            sample = preprocess(source, self.preprocessing)
+            picture = (self._plain_reader if plain else self._augmented_reader)(view.entry)
+        if plain:
+            sample = normalize(picture, self.preprocessing)
         else:
             choices = draw(self.augmentation, _view_generator(view))
-            sample = augment(source, choices, self.preprocessing, self.augmentation)
+            sample = augment(picture, choices, self.preprocessing, self.augmentation)
         image = sample.image.as_subclass(Tensor)[None].to(device)
-        precision = torch.float32 if view.view == _PLAIN else self.learning_precision
+        precision = torch.float32 if plain else self.learning_precision
         reduced = torch.autocast(image.device.type, precision, enabled=precision != torch.float32)
         with evaluating(self.backbone), reduced:
             features = self.backbone.stem_parts(image, parts)

@@ -1,7 +1,7 @@
 """The end of a run: the kept model is read back from its file, as anyone else will, and evaluated."""
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -10,7 +10,7 @@ import torch
 from pixpnet.config import RunConfig
 from pixpnet.data import DataSet, Entry, plain_loader
 from pixpnet.model import PixPNet
-from pixpnet.model.calibration import Source, calibrate
+from pixpnet.model.calibration import Calibration, calibrate, size_correction
 from pixpnet.model.file import backbone_in
 from pixpnet.model.weights import read_state
 from pixpnet.progress import named
@@ -21,7 +21,7 @@ from pixpnet.training.evaluation import Evaluation
 from pixpnet.training.features import ViewOf, plain_feature_loader
 from pixpnet.training.final_evaluation import Evaluated, evaluate_both
 from pixpnet.training.fitting import Fitting
-from pixpnet.training.folds import cheap_folds, scores_by_folds
+from pixpnet.training.folds import FoldScores, cheap_folds, scores_by_folds
 from pixpnet.training.kept_scores import SplitScores, write_scores
 from pixpnet.training.preparing import freeze
 from pixpnet.training.replacement_bound import ReplacementBound, bound_in
@@ -115,7 +115,7 @@ def evaluated(
     opening: str,
     chosen_epoch: int,
     epochs: int,
-    by_folds: Callable[[], SplitScores] | None = None,
+    by_folds: Callable[[], FoldScores] | None = None,
 ) -> Metrics:
     """Evaluates a run's model, calibrates it before the test split is opened, and keeps what it answered.
 
@@ -132,9 +132,11 @@ def evaluated(
     """
     validation = judged(data.val, "final evaluation, validation")
     splits = {"val": validation.scores}
-    if by_folds is not None:
-        splits["folds"] = by_folds()
-    _calibrate(run, model, splits)
+    folds = None if by_folds is None else by_folds()
+    if folds is not None:
+        splits["folds"] = folds.scores
+    model.calibration = calibration_of(validation.scores, folds)
+    run.keep_calibrated(model)  # only now is the model fixed
     answers: list[AnswerLine] = []
     test = None
     if opening:
@@ -158,9 +160,12 @@ def evaluated(
     )
 
 
-def _calibrate(run: Run, model: PixPNet, splits: Mapping[str, SplitScores]) -> None:
-    """Measures how certain the model may say to be, and puts that into its file: only then is the model fixed."""
-    source: Source = "folds" if "folds" in splits else "validation"
-    scores = splits["folds" if source == "folds" else "val"]
-    model.calibration = calibrate(scores.logits, scores.labels, source)
-    run.keep_calibrated(model)
+def calibration_of(validation: SplitScores, folds: FoldScores | None) -> Calibration | None:
+    """How certain a model may say to be, from the validation images, or from folds of the training images.
+
+    Models of folds learnt from fewer images: the ratio of temperatures on the validation images corrects for that.
+    """
+    if folds is None:
+        return calibrate(validation.logits, validation.labels, "validation")
+    correction = size_correction(validation.logits, folds.validation, validation.labels)
+    return calibrate(folds.scores.logits, folds.scores.labels, "folds", correction)

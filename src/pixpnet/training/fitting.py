@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from torchmetrics import MeanMetric
 
-from pixpnet.config import is_user_code
 from pixpnet.data import Entry
 from pixpnet.earlier_names import translate
 from pixpnet.family import Member
@@ -26,11 +25,13 @@ from pixpnet.records import from_plain, to_plain
 from pixpnet.settings import MemberSettings, Replacement
 from pixpnet.training.checkpoint import rename_former_extras
 from pixpnet.training.distances import TrainingDistances, training_distances
+from pixpnet.training.divergence import diverged
 from pixpnet.training.evaluation import Evaluation, evaluate
 from pixpnet.training.features import AnyBatch, ViewOf
 from pixpnet.training.groups import Group
 from pixpnet.training.log import LogLine, log_line
 from pixpnet.training.material import Material
+from pixpnet.training.mending.feedback import Feedback
 from pixpnet.training.optimizers import adam, follow_changes
 from pixpnet.training.replacing import replace_and_bound
 from pixpnet.training.run import Run, RunError
@@ -43,10 +44,6 @@ from pixpnet.training.workload import workload
 
 _STEP_RANDOMNESS = 3
 _STATE = "pixpnet"
-
-
-class TrainingDiverged(RuntimeError):
-    """The loss is no number any more; the message says what to do."""
 
 
 class Fitting(pl.LightningModule):
@@ -62,6 +59,7 @@ class Fitting(pl.LightningModule):
         seed: int,
         watcher: Watcher,
         teacher: PixPNet | None = None,
+        feedback: Feedback | None = None,
     ) -> None:
         super().__init__()
         self.model = model
@@ -70,7 +68,8 @@ class Fitting(pl.LightningModule):
             self.extras = nn.ModuleDict(member.extras(model, settings))
         self.member, self.settings = member, settings
         self._regroup()
-        stages = member.stages(settings)
+        self.feedback = feedback
+        stages = member.stages(settings) if feedback is None else feedback.stages(member.stages(settings))
         self.plan = epochs_of(stages)
         if not any(epoch.selectable for epoch in self.plan):
             raise ValueError(
@@ -243,7 +242,9 @@ class Fitting(pl.LightningModule):
     def _measure(self, loss: LossParts, step: Step, number: int) -> None:
         value = float(loss.total.detach())
         if not isfinite(value):
-            raise self._diverged(f"loss became {value} in epoch {self.current_epoch + 1}, step {number + 1}")
+            raise diverged(
+                self.run.path, self.model, f"loss became {value} in epoch {self.current_epoch + 1}, step {number + 1}"
+            )
         # Of mixed images the class with the larger share is the right one.
         labels = step.labels if step.targets is None else step.targets.argmax(dim=1)
         answers = step.logits if step.answers is None else step.answers
@@ -255,14 +256,6 @@ class Fitting(pl.LightningModule):
         if self.trainer.is_global_zero:
             self.watcher.stepped(self.current_epoch, self._seen.loss, self._seen.accuracy)
 
-    def _diverged(self, reason: str) -> TrainingDiverged:
-        allowed = "--trust-code " if is_user_code(self.model.backbone_name) else ""
-        return TrainingDiverged(
-            f"the {reason}: begin anew with lower rates or more precision, such as pixpnet train --config "
-            f"{self.run.path / 'config.yaml'} {allowed}--lr-add-on 1e-3 --out NEW (going on would end "
-            f"the same); what was learnt up to the last epoch is kept in {self.run.path}"
-        )
-
     # The end of an epoch ------------------------------------------------------------------------------------
 
     def on_train_epoch_end(self) -> None:
@@ -272,7 +265,9 @@ class Fitting(pl.LightningModule):
         before = self._validate("validation") if stage.validated else None
         if before is not None and not isfinite(before.loss):
             # The last step of the epoch did it; what is on disk is still good.
-            raise self._diverged(f"validation loss became {before.loss} after epoch {self.current_epoch + 1}")
+            raise diverged(
+                self.run.path, self.model, f"validation loss became {before.loss} after epoch {self.current_epoch + 1}"
+            )
         after = before
         figures: dict[str, float] = {}
         self._refusals = {}
@@ -317,7 +312,9 @@ class Fitting(pl.LightningModule):
     def replace_prototypes(self, settings: Replacement) -> Mapping[str, float]:
         """See `Learner`."""
         batches, embed = self._plain_batches, self._answering.embed
-        replaced = replace_and_bound(self.model, batches, self.material.data, settings, embed, self.device, self._busy)
+        forbidden = None if self.feedback is None else self.feedback.forbidden
+        data = self.material.data
+        replaced = replace_and_bound(self.model, batches, data, settings, embed, self.device, self._busy, forbidden)
         self.taken_from = tuple(origin.image for origin in replaced.origins)
         self._refusals = replaced.refusals
         return replaced.figures

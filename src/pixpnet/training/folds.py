@@ -5,11 +5,12 @@ model is trained in seconds: so one is trained for each fold of the training ima
 chosen by the same validation images, and asked about the fold that it has not seen. No test image takes part.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from pixpnet.config import RunConfig
@@ -32,17 +33,34 @@ FEWEST = 100
 FOLDS = 5
 
 
-def cheap_folds(fitting: Fitting, config: RunConfig, data: DataSet) -> bool:
+@dataclass(frozen=True)
+class FoldScores:
+    """What models of folds made of images that they did not learn from.
+
+    Attributes:
+        scores: of every training image, by the model of its fold.
+        validation: logits of the validation images, by the model of each fold.
+    """
+
+    scores: SplitScores
+    validation: tuple[Float[Tensor, "images classes"], ...]
+
+
+def cheap_folds(fitting: Fitting, config: RunConfig, data: DataSet, world_size: int | None = None) -> bool:
     """Whether scores by folds are worth their time: few images for validation, more for training, features kept.
 
     Every class must be left in every fold's training images, one process must do it all, and the run builds on no other
-    run, which may have learnt from these very images.
+    run, which may have learnt from these very images, and on no feedback, whose patches a fold may lack. The
+    configuration may refuse it (`calibrate_by_folds`).
     """
-    if config.start or config.teacher:
+    if config.start or config.teacher or config.feedback or not config.calibrate_by_folds:
         return False
     frozen = not any(parameter.requires_grad for parameter in fitting.model.backbone.parameters())
     enough = len(data.val) < FEWEST <= len(data.train)
-    if not (enough and frozen and fitting.material.features is not None and fitting.trainer.world_size == 1):
+    if not (enough and frozen and fitting.material.features is not None):
+        return False
+    # Outside of a training there is no trainer to ask.
+    if (fitting.trainer.world_size if world_size is None else world_size) > 1:
         return False
     classes = {entry.label for entry in data.train}
     return all({entry.label for entry in part.remaining} == classes for part in folds(data.train, FOLDS, fitting.seed))
@@ -50,8 +68,8 @@ def cheap_folds(fitting: Fitting, config: RunConfig, data: DataSet) -> bool:
 
 def scores_by_folds(
     fitting: Fitting, config: RunConfig, data: DataSet, device: torch.device, busy: Progress
-) -> SplitScores:
-    """What models of the same settings make of training images that they did not learn from.
+) -> FoldScores:
+    """What models of the same settings make of training images that they did not learn from, and of validation images.
 
     Args:
         fitting: of the run, for its features and what it was given.
@@ -60,16 +78,18 @@ def scores_by_folds(
         device: where to compute.
         busy: told what is being done, how much of it, of how much.
     """
-    results = []
+    results: list[SplitScores] = []
+    validation: list[Tensor] = []
     for number, part in enumerate(folds(data.train, FOLDS, config.seed), start=1):
         told = _Steps(f"{CALIBRATION}, fold {number} of {FOLDS}", busy)
         with TemporaryDirectory(prefix="pixpnet-fold-") as temporary:
-            results.append(
-                _scores(fitting, config, replace(data, train=part.remaining), part.taken, temporary, told, device)
-            )
-    return SplitScores(
+            both = _scores(fitting, config, replace(data, train=part.remaining), part.taken, temporary, told, device)
+            results.append(both.scores)
+            validation += both.validation
+    together = SplitScores(
         *(torch.cat([getattr(scores, name) for scores in results]) for name in SplitScores.__annotations__)
     )
+    return FoldScores(together, tuple(validation))
 
 
 def _scores(
@@ -80,8 +100,8 @@ def _scores(
     folder: str,
     told: "_Steps",
     device: torch.device,
-) -> SplitScores:
-    """Trains on a data set and asks about other images."""
+) -> FoldScores:
+    """Trains on a data set and asks about other images, and about those that the model was chosen by."""
     run = Run(Path(folder) / "run", fitting.run.backbone, fitting.run.dataset)
     inner = prepare(config, data, run, told)
     trainer = make_trainer(config.trainer, run.path, inner, (), ())
@@ -99,7 +119,12 @@ def _scores(
             signals.add(output)
             logits.append(output.logits.float().cpu())
             labels.append(batch.labels)
-    return SplitScores(torch.cat(logits), torch.cat(labels), *signals.compute())
+        chosen_by = [
+            model.behind_stem(batch.to(device).images).logits.float().cpu()
+            for batch in plain_feature_loader(features, data.val, inner.material.loading.batch_size)
+        ]
+    scores = SplitScores(torch.cat(logits), torch.cat(labels), *signals.compute())
+    return FoldScores(scores, (torch.cat(chosen_by),) if chosen_by else ())
 
 
 class _Steps(Nobody):

@@ -1,7 +1,7 @@
 """What steps and actions of a stage may use of the training loop, whatever runs it."""
 
 from collections.abc import Mapping
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +24,9 @@ class Learner(Protocol):
         step_number: of the running step in its epoch, from 0.
     """
 
-    model: PixPNet
+    # Modules hold modules where Python 3.12 and newer do not look when they check an instance of a protocol.
+    if TYPE_CHECKING:
+        model: PixPNet
     taken_from: tuple[str, ...]
     step_number: int
 

@@ -10,7 +10,8 @@ import torch
 from pixpnet import zoo
 from pixpnet.config import RunConfig
 from pixpnet.data import DataSet, Loading, Preprocessing
-from pixpnet.data.reader import WithoutMasks, cached
+from pixpnet.data.keeping import keeping
+from pixpnet.data.reader import WithoutMasks
 from pixpnet.data.workers import num_workers_for
 from pixpnet.family import member_named
 from pixpnet.fields.tested import is_tested
@@ -26,6 +27,7 @@ from pixpnet.training.features import Features
 from pixpnet.training.fitting import Fitting
 from pixpnet.training.location import located_weights
 from pixpnet.training.material import Material
+from pixpnet.training.mending.feedback import open_feedback
 from pixpnet.training.other_runs import open_others
 from pixpnet.training.run import Run, RunError
 from pixpnet.training.teaching import refuse_other_stem
@@ -77,7 +79,7 @@ def prepare(config: RunConfig, data: DataSet, run: Run, watcher: Watcher) -> Fit
     model.check_grids()
     # One cache for training, validation and replacement, and none of the masks, which nobody reads here.
     num_workers = workers_of(config)
-    reader = cached(WithoutMasks(data.reader), _CACHE_BYTES, num_workers)
+    reader = keeping(WithoutMasks(data.reader), _CACHE_BYTES, num_workers)
     loading = Loading(optim.batch_size, num_workers, cache_bytes=0)
     features = None
     if optim.frozen:
@@ -89,7 +91,8 @@ def prepare(config: RunConfig, data: DataSet, run: Run, watcher: Watcher) -> Fit
     if others.teacher is not None and features is not None:
         freeze(others.teacher.backbone, config, preprocessing.size)
         refuse_other_stem(others.teacher.backbone, backbone)
-    return Fitting(model, member, config.settings, material, run, config.seed, watcher, others.teacher)
+    feedback = open_feedback(config, run, model, material)
+    return Fitting(model, member, config.settings, material, run, config.seed, watcher, others.teacher, feedback)
 
 
 def workers_of(config: RunConfig) -> int:

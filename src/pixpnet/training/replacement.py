@@ -8,13 +8,12 @@ all of it: it does not depend on the batch size, on the order of the images or o
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from types import MappingProxyType
 from typing import Any, Literal
 
-import numpy as np
 import torch
 import torch.distributed as dist
 from jaxtyping import Bool, Float, Int64, Shaped
-from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped]
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -27,11 +26,13 @@ from pixpnet.parts import Ownership
 from pixpnet.parts.comparison import as_places
 from pixpnet.progress import Progress
 from pixpnet.settings import Replacement
+from pixpnet.training.assignment import ASSIGNMENTS
 from pixpnet.training.evaluation import batch_count
 
 Unique = Literal["image", "patch", "none"]
+ForbiddenCells = Mapping[str, tuple[Bool[Tensor, " _cells"], ...]]
+"""For the ids of images, which cells of each grid (row by row) no prototype may be taken from."""
 _NOBODY = -1
-_Numbers = Float[np.ndarray, "..."]
 
 
 def replace_prototypes(
@@ -42,6 +43,7 @@ def replace_prototypes(
     device: torch.device | str = "cpu",
     progress: Progress | None = None,
     embed: Callable[[Tensor], tuple[Tensor, ...]] | None = None,
+    forbidden: ForbiddenCells | None = None,
 ) -> tuple[Origin, ...]:
     """Puts the nearest training patches in the places of the prototypes, and says which.
 
@@ -55,9 +57,10 @@ def replace_prototypes(
         device: where the model is.
         progress: told how many batches are done.
         embed: from what batches hold to embeddings of each grid; `model.embed` by default.
+        forbidden: cells that no prototype may be taken from.
 
     Raises:
-        ValueError: if no image may give some prototype a patch.
+        ValueError: if no image may give some prototype a patch, or all that might are forbidden.
     """
     order = {id_: index for index, id_ in enumerate(sorted(entry.id for entry in entries))}
     groups = [_Group(grid, model.ownership, field) for grid, field in zip(model.grids, model.fields, strict=True)]
@@ -71,8 +74,9 @@ def replace_prototypes(
             batch = batch.to(device)
             embeddings = (embed or model.embed)(batch.images)
             places = torch.tensor([order[id_] for id_ in batch.ids])
-            for grid_candidates, cells in zip(candidates, embeddings, strict=True):
-                grid_candidates.add(cells.float(), batch.labels.cpu(), places, batch.to_source)
+            for number, (grid_candidates, cells) in enumerate(zip(candidates, embeddings, strict=True)):
+                masks = _masks(batch.ids, number, forbidden)
+                grid_candidates.add(cells.float(), batch.labels.cpu(), places, batch.to_source, masks)
             if progress is not None:
                 progress("replacement", done, total)
     label_of = {entry.id: entry.label for entry in entries}
@@ -80,6 +84,7 @@ def replace_prototypes(
     for grid_candidates, rule in zip(candidates, rules, strict=True):
         patches = grid_candidates.gather(device)
         chosen = choose(patches, grid_candidates.group.rivals, rule, settings)
+        _refuse_forbidden(model, grid_candidates.group, patches, chosen)
         origins += _put_in_place(grid_candidates.group, patches, chosen, sorted(order), label_of, rule)
     model.origins = tuple(origins)
     return model.origins
@@ -158,48 +163,6 @@ def choose(
         assign = ASSIGNMENTS[settings.assignment]
         chosen[own] = torch.from_numpy(assign(patches.distances[own].numpy(), items.numpy()))
     return chosen
-
-
-def smallest_total(distances: _Numbers, items: Int64[np.ndarray, "protos kept"]) -> Int64[np.ndarray, " protos"]:
-    """The choice with the smallest sum of distances in which nobody shares.
-
-    >>> smallest_total(np.array([[0.0, 0.5], [0.1, 9.0]]), np.array([[7, 8], [7, 8]])).tolist()
-    [1, 0]
-    """
-    numbers, columns = np.unique(items, return_inverse=True)
-    columns = columns.reshape(items.shape)
-    real = np.isfinite(distances)
-    # A measure may be negative; each prototype takes one patch, so a shift of all changes no choice.
-    shifted = distances - distances[real].min(initial=0.0)
-    far = shifted[real].max(initial=0.0) + 1
-    # More than any sum of real ones, so it is taken only where there is no other way, and there always is.
-    costs = np.full((len(items), len(numbers)), far * (len(items) + 1))
-    rows = np.broadcast_to(np.arange(len(items))[:, None], items.shape)
-    costs[rows[real], columns[real]] = shifted[real]
-    taken = linear_sum_assignment(costs)[1]
-    return np.array([int(np.flatnonzero(line == column)[0]) for line, column in zip(columns, taken, strict=True)])
-
-
-def nearest_first(distances: _Numbers, items: Int64[np.ndarray, "protos kept"]) -> Int64[np.ndarray, " protos"]:
-    """The nearest pair of all goes first, then the next; what is taken is taken (the paper).
-
-    >>> nearest_first(np.array([[0.0, 0.5], [0.1, 9.0]]), np.array([[7, 8], [7, 8]])).tolist()
-    [0, 1]
-    """
-    chosen = np.full(len(items), _NOBODY)
-    taken: set[int] = set()
-    for flat in np.argsort(distances, axis=None, kind="stable"):
-        proto, patch = np.unravel_index(flat, distances.shape)
-        if chosen[proto] == _NOBODY and int(items[proto, patch]) not in taken:
-            chosen[proto] = patch
-            taken.add(int(items[proto, patch]))
-    return chosen
-
-
-ASSIGNMENTS: Mapping[str, Callable[[_Numbers, Int64[np.ndarray, "protos kept"]], Int64[np.ndarray, " protos"]]] = {
-    "smallest_total": smallest_total,
-    "nearest_first": nearest_first,
-}
 
 
 @dataclass(frozen=True)
@@ -282,10 +245,13 @@ class _Candidates:
         labels: Int64[Tensor, " batch"],
         images: Int64[Tensor, " batch"],
         to_source: Shaped[Tensor, "batch 3 3"],
+        forbidden: "Mapping[int, Bool[Tensor, ' cells']]" = MappingProxyType({}),
     ) -> None:
-        """Considers the images of a batch."""
+        """Considers the images of a batch; cells that are forbidden, by the number of the image, are infinitely far."""
         own = self.own[labels]
         near = self._distances(embeddings, labels)
+        for image, mask in forbidden.items():
+            near[image, :, mask.to(near.device)] = torch.inf
         # Of equal distances the first cell counts: `min` and a stable sort promise that, `topk` does not.
         if bool(self.patch_wise[labels].any()):
             distances, cells = (part[..., : self.num_candidates].cpu() for part in near.sort(dim=-1, stable=True))
@@ -348,6 +314,26 @@ class _Candidates:
             return torch.cat(everything, dim=1).cpu()
 
         return self.patches.map(of_all).nearest(self.num_candidates)
+
+
+def _masks(ids: Sequence[str], grid: int, forbidden: ForbiddenCells | None) -> "dict[int, Bool[Tensor, ' cells']]":
+    """The forbidden cells of a batch's images, by their numbers in it."""
+    if not forbidden:
+        return {}
+    return {number: forbidden[id_][grid] for number, id_ in enumerate(ids) if id_ in forbidden}
+
+
+def _refuse_forbidden(model: PixPNet, group: _Group, patches: _Patches, chosen: Int64[Tensor, " protos"]) -> None:
+    """A prototype whose nearest patch is infinitely far has none that is not forbidden."""
+    distances = patches.distances[torch.arange(len(chosen)), chosen]
+    without = (~distances.isfinite()).nonzero().flatten().tolist()
+    if without:
+        labels = group.sources[:, without[0]].nonzero().flatten().tolist()
+        names = ", ".join(model.class_names[label] for label in labels[:5])
+        raise ValueError(
+            f"every patch that prototype {group.grid.first + without[0]} could be taken from is forbidden ({names}): "
+            "forbid fewer patches, or add images"
+        )
 
 
 def _put_in_place(

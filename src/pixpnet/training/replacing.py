@@ -13,7 +13,7 @@ from pixpnet.model import Origin, PixPNet
 from pixpnet.progress import Progress
 from pixpnet.settings import Replacement
 from pixpnet.training.log import REPLACED_DISTANCE
-from pixpnet.training.replacement import replace_prototypes
+from pixpnet.training.replacement import ForbiddenCells, replace_prototypes
 from pixpnet.training.replacement_bound import PROVEN, replacement_bound
 
 
@@ -40,6 +40,7 @@ def replace_and_bound(
     embed: Callable[[Tensor], tuple[Tensor, ...]],
     device: torch.device | str,
     progress: Progress | None = None,
+    forbidden: ForbiddenCells | None = None,
 ) -> Replaced:
     """Puts training patches in the places of prototypes, and counts the validation images whose answer stayed.
 
@@ -51,9 +52,10 @@ def replace_and_bound(
         embed: from what batches hold to embeddings of each grid.
         device: where the model is.
         progress: told how many batches are done.
+        forbidden: cells that no prototype may be taken from.
     """
     before = [copy.deepcopy(grid.comparison) for grid in model.grids]
-    origins = replace_prototypes(model, batches(data.train), data.train, settings, device, progress, embed)
+    origins = replace_prototypes(model, batches(data.train), data.train, settings, device, progress, embed, forbidden)
     bound = replacement_bound(model, before, batches(data.val), embed, device, progress)
     distance = sum(origin.distance for origin in origins) / len(origins)
     refusals = {PROVEN: bound.refusal} if bound.refusal else {}

@@ -18,7 +18,6 @@ checkpoints/        where to go on after an interruption; and the prototypes as 
 """
 
 import csv
-import fcntl
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -34,6 +33,7 @@ from pixpnet.config import RunConfig, config_text, read_config
 from pixpnet.data import DataSet, OwnImages
 from pixpnet.data.listed import ImageList
 from pixpnet.data.locked import Recorder, record_in
+from pixpnet.file_lock import try_lock
 from pixpnet.manifest import Manifest, digest_of
 from pixpnet.model import PixPNet
 from pixpnet.model.file import MODEL_FILE, PICTURES_FOLDER, PROTOTYPES_FILE, class_names_in, prototypes_listing
@@ -370,8 +370,6 @@ class Run:
     def locked(self) -> Iterator[None]:
         """Keeps a second process from training the same run; the system frees it however the first one ends."""
         with (self.path / ".lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise RunError(f"{self.path} is being trained by another process") from error
+            if not try_lock(file):
+                raise RunError(f"{self.path} is being trained by another process")
             yield

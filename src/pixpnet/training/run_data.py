@@ -18,6 +18,7 @@ from pixpnet.data import (
     open_data,
     open_datasets,
 )
+from pixpnet.data.birds import BirdOptions
 from pixpnet.data.listed import ImageList
 from pixpnet.data.registry import parse_spec, same_place
 from pixpnet.progress import Progress
@@ -156,7 +157,7 @@ def _open(config: RunConfig, progress: Progress | None, listed: ImageList | None
         split_rule=config.split_rule,
         on_bad=config.on_bad,
         crop_to_box=config.crop_to_box,
-        birds=DrawnBirds(train=config.birds),
+        birds=DrawnBirds(train=config.birds, options=BirdOptions(confounder=config.confounder)),
     )
     if dataset is not None and is_given(config.data):
         return open_datasets(dataset, options, progress, listed)

@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from pixpnet.model import PixPNet
-from pixpnet.model.network import Embeddings
+from pixpnet.model.grids import Embeddings
 from pixpnet.parts import Matches, branch_of
 from pixpnet.parts.losses import Step, leave_one_out
 from pixpnet.parts.matches import matches_of

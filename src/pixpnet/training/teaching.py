@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from pixpnet.model import Backbone, PixPNet
-from pixpnet.model.network import Embeddings
+from pixpnet.model.grids import Embeddings
 from pixpnet.parts import Matches
 from pixpnet.training.run import RunError
 

@@ -9,6 +9,7 @@ from pixpnet.data import DataSet
 from pixpnet.training.finishing import Metrics, finish
 from pixpnet.training.fitting import Fitting
 from pixpnet.training.given import NOTHING, Given, naming, refuse_other_objects
+from pixpnet.training.mending.feedback import keep_feedback, with_feedback_hash
 from pixpnet.training.other_runs import keep_copies, with_hashes
 from pixpnet.training.preparing import prepare, verify_fields_of
 from pixpnet.training.run import Run, RunError
@@ -59,12 +60,14 @@ def train_on(
 ) -> Metrics | None:
     """Like `train`, on a data set that is open already: one that was put together otherwise, or split into folds."""
     fitting = prepare(config, data, Run(out, given.backbone, given.dataset), watcher or Nobody())
-    config = with_hashes(config, fitting.run)
+    config = with_feedback_hash(with_hashes(config, fitting.run), fitting.run)
     if leads():
         verify_fields_of(fitting, config)
     trainer = make_trainer(config.trainer, out, fitting, given.callbacks, given.loggers)
     if leads():
-        keep_copies(config, Run.create(out, config, data.listed, given.backbone))
+        new = Run.create(out, config, data.listed, given.backbone)
+        keep_copies(config, new)
+        keep_feedback(config, new)
     return _carry_out(fitting, trainer, config, data)
 
 

@@ -23,6 +23,7 @@ from pixpnet.config import TrainerOptions
 from pixpnet.messages import first_line
 from pixpnet.training.checkpoint import LastEpoch
 from pixpnet.training.fitting import Fitting
+from pixpnet.training.memory import reusing_memory
 from pixpnet.training.preparing import has_accelerator
 from pixpnet.training.processes import refuse_other_count
 from pixpnet.training.run import RunError
@@ -165,7 +166,7 @@ def fit(trainer: pl.Trainer, fitting: Fitting) -> None:
     state = torch.random.get_rng_state()
     interrupts = signal.getsignal(signal.SIGINT)
     try:
-        with _quiet():
+        with _quiet(), reusing_memory():
             trainer.fit(fitting, ckpt_path=str(checkpoint) if checkpoint.exists() else None, weights_only=True)
     except SystemExit as end:
         if (raised := zoo.raised_by_user_code(end)) is not None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
+from pixpnet.training.actions import Replace
 from pixpnet.training.stages import Epoch
 
 # A step goes forward and backward through the network, which costs about three times as much as forward.
@@ -26,10 +27,12 @@ class Workload:
     Attributes:
         epochs: of each epoch, with its validation and replacement.
         ending: what comes behind the last one: pictures, and the final evaluation.
+        replaces: whether prototypes become training patches at any time; None where that is not known.
     """
 
     epochs: tuple[float, ...]
     ending: float
+    replaces: bool | None = None
 
     @property
     def total(self) -> float:
@@ -68,7 +71,8 @@ def workload(
 
     ending = val + test + _PICTURE_COST * prototypes + _FEATURES_COST * features_at_end
     ending += folds * STEP_COST * steps * len(plan)
-    return Workload(tuple(map(cost, plan)), ending)
+    replaces = any(isinstance(action, Replace) for epoch in plan for action in epoch.stage.at_end)
+    return Workload(tuple(map(cost, plan)), ending, replaces)
 
 
 class RunProgress:

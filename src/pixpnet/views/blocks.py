@@ -34,6 +34,7 @@ from pixpnet.views.words import (
     share_words,
     sight_words,
 )
+from pixpnet.wording import called
 
 _MOST = 20  # terms of one class
 
@@ -159,6 +160,7 @@ class PrototypeBlock:
     number: int
     source: Shot
     part: Shot | None
+    name: str
     image: str
     cell: str
     moved: str
@@ -288,7 +290,7 @@ def _term_block(
         group=group,
         style=style,
         this_part=stock.part(image, term.region, f"This part: the region of term {index + 1}"),
-        that_part=stock.part(training, boxes, f"That part: what prototype {term.prototype} saw"),
+        that_part=stock.part(training, boxes, f"That part: what {called(term.prototype, term.name)} saw"),
         source=stock.whole(training, f"Prototype {term.prototype} in {where}", mark),
         contribution=adds_words(explained, index),
         product=f"{number(term.weight)} × {number(term.score)}" if explanation.weighted else "",
@@ -314,6 +316,7 @@ def prototype_block(model: PixPNet, stock: Stock, origin: Origin) -> PrototypeBl
         number=origin.prototype,
         source=stock.whole(picture, f"Prototype {origin.prototype} in the training image {origin.image}", mark),
         part=None if everything else stock.part(picture, origin.boxes, f"What prototype {origin.prototype} saw"),
+        name=model.names.get(origin.prototype, ""),
         image=origin.image,
         cell=cell_words(model, origin),
         moved=deviation(origin.distance),

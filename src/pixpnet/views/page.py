@@ -15,10 +15,19 @@ from pixpnet.explanation.text import score_text
 from pixpnet.model import PixPNet
 from pixpnet.settings import kept_epoch
 from pixpnet.views.blocks import explanation_block, prototype_blocks
-from pixpnet.views.report import Report, evaluated, grid_blocks, surroundings, taken_for, tested, worst
+from pixpnet.views.report import (
+    Report,
+    evaluated,
+    grid_blocks,
+    hardest_classes,
+    surroundings,
+    taken_for,
+    tested,
+    worst,
+)
 from pixpnet.views.stock import Stock
 from pixpnet.views.tree_blocks import tree_block
-from pixpnet.views.words import CLAIM, SEES_EVERYTHING, deviation, percent
+from pixpnet.views.words import CLAIM, SEES_EVERYTHING, change, deviation, percent
 
 _MANY_PROTOTYPES = 400
 # Pixels of the longer side: parts of a picture are shown large.
@@ -27,6 +36,7 @@ _FEW_CLASSES = 30  # more do not fit into a table that a person reads
 _OPEN_CLASSES = 20
 # Of the wrong answers, how many are listed one by one.
 _MISTAKES = 20
+_HARDEST = 15
 
 
 def explanation_page(explanations: Sequence[Explanation]) -> str:
@@ -91,13 +101,26 @@ def report_page(report: Report) -> str:
             "classes": [(name, prototype_blocks(model, stock, label)) for label, name in enumerate(model.class_names)],
             "classes_open": model.num_classes <= _OPEN_CLASSES,
             "few_classes": model.num_classes <= _FEW_CLASSES,
+            "hardest": hardest_classes(report.evaluation, _HARDEST),
             "confused": taken_for(report.evaluation, model.class_names),
             "mistakes": None if report.mistakes is None else report.mistakes[:_MISTAKES],
         },
     )
 
 
+def style_sheet() -> str:
+    """The style sheet of all pages, with the colours of regions."""
+    return _environment().get_template("page.css").render()
+
+
 def _render(template: str, stock: Stock, values: Mapping[str, object]) -> str:
+    environment = _environment()
+    environment.filters.update(percent=percent, deviation=deviation, change=change)
+    environment.globals.update(stock=stock, claim=CLAIM, sees_all=SEES_EVERYTHING)
+    return environment.get_template(template).render(values)
+
+
+def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("pixpnet.views", "pages"),
         autoescape=True,
@@ -105,8 +128,5 @@ def _render(template: str, stock: Stock, values: Mapping[str, object]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(percent=percent, deviation=deviation)
-    environment.globals.update(
-        stock=stock, region_colors=list(zip(REGIONS, ON_REGIONS, strict=True)), claim=CLAIM, sees_all=SEES_EVERYTHING
-    )
-    return environment.get_template(template).render(values)
+    environment.globals.update(region_colors=list(zip(REGIONS, ON_REGIONS, strict=True)))
+    return environment

@@ -131,6 +131,12 @@ class Confusion:
     images: int
 
 
+def hardest_classes(evaluation: Evaluation, number: int) -> tuple[int, ...]:
+    """The classes with the lowest accuracies, lowest first; those without images are left out."""
+    known = [(accuracy, label) for label, accuracy in enumerate(evaluation.class_accuracy) if accuracy is not None]
+    return tuple(label for _, label in sorted(known)[:number])
+
+
 def evaluated(metrics: Metrics) -> tuple[SplitEvaluation, ...]:
     """The splits that a run was evaluated on, test first."""
     validation = SplitEvaluation("validation", metrics.validation_before, metrics.validation)

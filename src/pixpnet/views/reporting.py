@@ -14,6 +14,7 @@ from pixpnet.data import DataError, DataSet, Entry, ImageError, Loading, Sample,
 from pixpnet.explanation import explain, prove
 from pixpnet.explanation.explaining import as_the_network_sees
 from pixpnet.model import PixPNet
+from pixpnet.model.mending import mending_text
 from pixpnet.progress import Progress, part_of, silent
 from pixpnet.records import from_plain
 from pixpnet.training import Metrics, Run
@@ -95,6 +96,8 @@ def report(
     model = run_folder.model(trust_code).to(device)
     converted = conversion_note(run_folder)
     notes: list[str] = [] if converted is None else [converted]
+    if model.mendings:
+        notes.append(f"{mending_text(model.mendings)} Accuracies are this model's own.")
     missing: str | None = None
     chosen: list[tuple[Sample, str | None]] = [(sample, None) for sample in _read(images, model)]
     if examples and not chosen:

@@ -56,6 +56,7 @@ class _Bars:
         self.whole: TaskID | None = None
         self.other: TaskID | None = None
         self.epochs = 0
+        self.replaces: bool | None = None
         self.progress = RunProgress()
         self.began = 0.0, 0.0
         self._patches = False
@@ -69,12 +70,13 @@ class _Bars:
 
     def planned(self, work: Workload) -> None:
         """See `Watcher`."""
+        self.replaces = work.replaces
         self.progress.planned(work)
 
     def begins(self, epochs: int, done: int, steps: int) -> None:
         """See `Watcher`."""
         self.epochs = epochs
-        self._say(f"kept: {kept_epoch()}")
+        self._say(f"kept: {kept_epoch(self.replaces)}")
         if done:
             self._say(f"going on after epoch {done} of {epochs}")
         self.progress.begins(done)

@@ -2,16 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import median_high
 
 from pixpnet.explanation.certainty import calibration_words
 from pixpnet.metrics.certainty import CertaintyTable, certainty_table
 from pixpnet.metrics.doubt import DoubtResult
 from pixpnet.metrics.doubt_of_run import read_doubt
+from pixpnet.metrics.misalignment import Misalignment
+from pixpnet.metrics.suite import read_table
+from pixpnet.metrics.suite.record import TABLE_FILE
 from pixpnet.model import PixPNet
 from pixpnet.training import Run
 from pixpnet.training.kept_scores import UNKNOWN, SplitScores, read_scores
-from pixpnet.views.trust_figures import as_image, deciding_figure, doubt_figure, reliability_figure
+from pixpnet.views.trust_figures import as_image, deciding_figure, doubt_figure, misalignment_figure, reliability_figure
 
 COVERAGE = 0.95
 
@@ -29,8 +32,8 @@ class Deciders:
         figure: of all of them; empty without any.
     """
 
-    right: float | None
-    wrong: float | None
+    right: int | None
+    wrong: int | None
     right_images: int
     wrong_images: int
     undefined: int
@@ -50,6 +53,7 @@ class TrustBlock:
         doubts: against other data; empty where that was not measured.
         doubt: figure; empty where there is none.
         deciders: how many scores decide; None where no scores were kept.
+        attacks: what changes outside of a part do to its score; None where this model was not measured.
     """
 
     split: str
@@ -59,6 +63,26 @@ class TrustBlock:
     doubts: tuple[DoubtResult, ...]
     doubt: str
     deciders: Deciders | None
+    attacks: "Attacks | None" = None
+
+
+@dataclass(frozen=True)
+class Attacks:
+    """Misalignment as a domain expert reads it: of one attack, with each protection.
+
+    Attributes:
+        split: whose images, for people.
+        attack: the stronger of those that were measured.
+        box: with the published box protected; None where that was not measured.
+        field: with the exact field protected; None where that was not measured.
+        figure: of all attacks and protections, a point for each image.
+    """
+
+    split: str
+    attack: str
+    box: Misalignment | None
+    field: Misalignment | None
+    figure: str
 
 
 def trust_block(run: Run, model: PixPNet, coverage: float = COVERAGE) -> TrustBlock:
@@ -67,9 +91,9 @@ def trust_block(run: Run, model: PixPNet, coverage: float = COVERAGE) -> TrustBl
     Raises:
         RunError: if a file of the run is damaged.
     """
-    kept = read_scores(run)
-    name = "test" if len(kept.get("test", ())) else "val"
-    scores = kept.get(name)
+    scores_by_split = read_scores(run)
+    name = "test" if len(scores_by_split.get("test", ())) else "val"
+    scores = scores_by_split.get(name)
     split = "test" if name == "test" else "validation"
     table = None
     if scores is not None and model.calibration is not None:
@@ -83,6 +107,33 @@ def trust_block(run: Run, model: PixPNet, coverage: float = COVERAGE) -> TrustBl
         doubts=doubts,
         doubt=as_image(doubt_figure(doubts)) if doubts else "",
         deciders=None if scores is None else deciders(scores, model.num_prototypes),
+        attacks=attacks_on(run),
+    )
+
+
+def attacks_on(run: Run) -> Attacks | None:
+    """What `pixpnet measure` found about misalignment, where it measured this very model; else None.
+
+    Raises:
+        ValueError: if there is a table and it is damaged.
+    """
+    if not (run.path / "measure" / TABLE_FILE).exists():
+        return None
+    table = read_table(run.path)
+    if table.model != run.fingerprint() or table.further is None:
+        return None
+    # Of one prototype an image; of all of a class it is not what the page says.
+    measured = [one for one in table.further.misalignment if one.settings.attacked == "best"]
+    if not measured:
+        return None
+    attack = "pgd" if any(one.attack == "pgd" for one in measured) else measured[0].attack
+    by_protection = {one.protected: one for one in measured if one.attack == attack}
+    return Attacks(
+        split="test" if table.settings.split == "test" else "validation",
+        attack="gradient descent" if attack == "pgd" else "noise",
+        box=by_protection.get("box"),
+        field=by_protection.get("field"),
+        figure=as_image(misalignment_figure(measured)),
     )
 
 
@@ -102,5 +153,5 @@ def deciders(scores: SplitScores, prototypes: int) -> Deciders:
     )
 
 
-def _median(lengths: Sequence[int]) -> float | None:
-    return float(median(lengths)) if lengths else None
+def _median(lengths: Sequence[int]) -> int | None:
+    return median_high(lengths) if lengths else None

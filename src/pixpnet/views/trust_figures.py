@@ -12,9 +12,10 @@ from matplotlib.figure import Figure
 from pixpnet.colors import BLUE, GRID, INK, MUTED, ORANGE, SERIES, VERMILION
 from pixpnet.metrics.certainty import CertaintyTable, Reliability
 from pixpnet.metrics.doubt import DoubtResult
+from pixpnet.metrics.misalignment import Misalignment
 from pixpnet.wording import percent
 
-_WIDTH, _HEIGHT = 6.4, 4.0
+_WIDTH, _HEIGHT = 5.2, 3.8
 _STEPS = 30
 
 
@@ -30,7 +31,7 @@ def reliability_figure(table: CertaintyTable) -> Figure:
         _bins(axes, reliability, color, f"{name}: expected error {percent(reliability.error.mean)}")
     axes.set_xlim(0, 101)
     axes.set_ylim(0, 103)
-    axes.legend(loc="upper left", frameon=False, fontsize=9)
+    _legend(axes)
     return figure
 
 
@@ -54,7 +55,7 @@ def doubt_figure(results: Sequence[DoubtResult]) -> Figure:
     if first.limit is not None:
         axes.axvline(first.limit, color=VERMILION, linewidth=1.5, linestyle=(0, (4, 2)))
         axes.text(first.limit, axes.get_ylim()[1], " doubt below", color=VERMILION, fontsize=9, va="top", ha="right")
-    axes.legend(loc="upper right", frameon=False, fontsize=9)
+    _legend(axes)
     return figure
 
 
@@ -65,7 +66,44 @@ def deciding_figure(right: Sequence[int], wrong: Sequence[int]) -> Figure:
     if wrong:
         groups.append((f"{len(wrong)} wrong answers", [float(length) for length in wrong], VERMILION))
     _histograms(axes, groups)
-    axes.legend(loc="upper right", frameon=False, fontsize=9)
+    _legend(axes)
+    return figure
+
+
+_PROTECTED = {"box": "published box", "field": "exact field"}
+_ATTACKED = {"noise": "noise", "pgd": "gradient descent"}
+
+
+def misalignment_figure(measured: Sequence[Misalignment]) -> Figure:
+    """By how much the best score of each image falls when only pixels outside of its part change.
+
+    Raises:
+        ValueError: where nothing was measured.
+    """
+    if not measured:
+        raise ValueError("no image was attacked: pixpnet measure RUN --attacks noise pgd")
+    rows = sorted(measured, key=lambda one: (one.protected, one.attack))
+    figure, axes = _axes("change of the best prototype's score, %", "")
+    axes.axvline(0, color=MUTED, linewidth=1, zorder=1)
+    for height, one in enumerate(reversed(rows)):
+        color = BLUE if one.protected == "field" else VERMILION
+        falls = [-100 * change for change in one.changes if change is not None]
+        # Points of one row stand above each other in a fixed pattern, so that equal ones can be told apart.
+        offsets = [0.09 * (number % 7 - 3) for number in range(len(falls))]
+        axes.scatter(
+            falls, [height + offset for offset in offsets], s=22, color=color, alpha=0.6, edgecolors="white", zorder=2
+        )
+        if one.pac.estimate is not None:
+            mean = -100 * one.pac.estimate.mean
+            axes.plot([mean, mean], [height - 0.38, height + 0.38], color=color, linewidth=2.5, zorder=3)
+    labels = [f"{_ATTACKED[one.attack]} outside\nthe {_PROTECTED[one.protected]}" for one in reversed(rows)]
+    axes.set_yticks(range(len(rows)), labels, color=INK, fontsize=9)
+    axes.set_ylim(-0.6, len(rows) - 0.4)
+    axes.margins(x=0.06)
+    low, high = axes.get_xlim()
+    low, high = min(low, -5.0), max(high, 5.0)
+    axes.set_xlim(low, high)
+    axes.set_xticks([tick for tick in axes.get_xticks() if low <= tick <= high])
     return figure
 
 
@@ -88,6 +126,11 @@ def _axes(across: str, up: str) -> tuple[Figure, Axes]:
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     return figure, axes
+
+
+def _legend(axes: Axes) -> None:
+    """Above the axes, where it hides nothing that was measured."""
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.3, frameon=False, fontsize=9)
 
 
 def _bins(axes: Axes, reliability: Reliability, color: str, name: str) -> None:

@@ -73,6 +73,15 @@ def percent(share: float) -> str:
     return _unbroken(wording.percent(share))
 
 
+def change(share: float) -> str:
+    r"""By how much something fell, which may be below 0, as a percentage that stays on one line.
+
+    >>> change(0.1274), change(-0.0005), change(0.0)
+    ('12.7\xa0%', '-0.05\xa0%', '0\xa0%')
+    """
+    return _unbroken(f"{100 * share:.3g} %" if abs(share) >= 1e-5 else "0 %")
+
+
 def probability(share: float) -> str:
     """`pixpnet.wording.probability` that stays on one line."""
     return _unbroken(wording.probability(share))
@@ -141,7 +150,7 @@ def adds_words(explained: ClassExplanation, index: int) -> str:
 def prototype_words(term: Term, explained: ClassExplanation) -> str:
     """Which prototype it is, and of which class where that is not the explained one; those of a tree are of none."""
     elsewhere = term.class_name and term.label != explained.label and explained.path is None
-    return f"prototype {term.prototype}{f' of {term.class_name}' if elsewhere else ''}"
+    return f"{wording.called(term.prototype, term.name)}{f' of {term.class_name}' if elsewhere else ''}"
 
 
 def _seen(sight: Sight) -> str:

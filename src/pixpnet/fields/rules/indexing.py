@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Shaped
 from torch import Tensor
 
 from pixpnet.fields.errors import UnknownValue, UnsupportedOperation
@@ -17,6 +16,7 @@ from pixpnet.fields.rules.registry import Call, rule
 from pixpnet.fields.rules.taps import Anywhere, TapWindows, scatter_taps
 from pixpnet.fields.sources import Sources
 from pixpnet.fields.terms import Taps
+from pixpnet.shapes import Shaped
 
 aten = torch.ops.aten
 

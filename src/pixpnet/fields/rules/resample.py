@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool
 from torch._ops import OpOverload
 
 from pixpnet.fields.rules.registry import Call, rule
 from pixpnet.fields.rules.taps import relation_taps
 from pixpnet.fields.sources import Sources
+from pixpnet.shapes import Bool
 
 aten = torch.ops.aten
 

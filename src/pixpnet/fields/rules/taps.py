@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-from jaxtyping import Bool, Int
 
 from pixpnet.fields.terms import Taps
+from pixpnet.shapes import Bool, Int
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,10 @@
 """How the model was chosen: on a validation split, with the test split closed until it was fixed (Sec. 5, App. H).
 
 An opening's line in `openings.jsonl` carries the fingerprint of the model that it was opened for. If that is the model
-of today, nothing was changed after the test images were seen. Lines of earlier versions have no fingerprint; for those
-the time of the opening is compared with that of the model's file, which a copy of the run must have kept (`cp -a`).
+of today, nothing was changed after the test images were seen; nor if the two differ in their calibration alone, of
+which `recalibrations.jsonl` keeps account (a hash of everything else in the file is compared). Lines of earlier
+versions have no fingerprint; for those the time of the opening is compared with that of the model's file, which a copy
+of the run must have kept (`cp -a`).
 """
 
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ from pixpnet.model.file import MODEL_FILE
 from pixpnet.records import from_plain
 from pixpnet.settings import kept_epoch
 from pixpnet.training import Metrics, OpeningLine, Run, RunError
+from pixpnet.training.calibrating import earlier_fingerprints, recalibrations
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,8 @@ def check_conduct(run: Run, data: DataSet | None) -> Conduct:
     metrics = _metrics(run)
     openings = run.read_openings()
     validation, images = _validation(metrics, data)
-    early = [why for opening in openings if (why := _why_early(run, opening)) is not None]
+    earlier = _earlier_fingerprints(run, openings)
+    early = [why for opening in openings if (why := _why_early(run, opening, earlier)) is not None]
     return Conduct(metrics, images, openings, len(early), (validation, _test(run, openings, early)))
 
 
@@ -98,11 +102,23 @@ def _test(run: Run, openings: tuple[OpeningLine, ...], early: list[str]) -> Find
     return finding_of(claim, True, f"{times}, {basis}: " + "; ".join(f"{line.time} {line.reason}" for line in openings))
 
 
-def _why_early(run: Run, opening: OpeningLine) -> str | None:
+def _earlier_fingerprints(run: Run, openings: tuple[OpeningLine, ...]) -> frozenset[str]:
+    """Those of this very model before it was calibrated again, which changes no answer."""
+    now = run.fingerprint()
+    if all(opening.model in (None, now) for opening in openings) or not recalibrations(run):
+        return frozenset()
+    try:
+        return earlier_fingerprints(run, run.model(trust_code=False))
+    except ValueError:  # a backbone that is the user's code, or given: not to be called for this
+        return frozenset()
+
+
+def _why_early(run: Run, opening: OpeningLine, earlier: frozenset[str]) -> str | None:
     """Why an opening was before the model was fixed; None if it was not."""
     when = f"{opening.time} ({opening.reason})"
     if opening.model is not None:
-        return None if opening.model == run.fingerprint() else f"{when}: the model was another one then"
+        known = opening.model == run.fingerprint() or opening.model in earlier
+        return None if known else f"{when}: the model was another one then"
     fixed = datetime.fromtimestamp(int((run.path / MODEL_FILE).stat().st_mtime), UTC)
     try:
         opened = datetime.fromisoformat(opening.time)

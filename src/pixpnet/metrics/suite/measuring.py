@@ -22,9 +22,10 @@ from pixpnet.metrics.draws import drawn_classes
 from pixpnet.metrics.health import PrototypeHealth, prototype_health
 from pixpnet.metrics.ordering import STATED_ERROR, Curves, PairResult, Spacing, drawn_samples, order_sample
 from pixpnet.metrics.part_hits import scaled_window_side
-from pixpnet.metrics.part_scores import PartScores, scores_by_region
+from pixpnet.metrics.part_scores import scores_by_region
 from pixpnet.metrics.stability import NOISE
 from pixpnet.metrics.suite.band import GRID, median_band, on_grid
+from pixpnet.metrics.suite.further import FurtherMaterial, measure_further, part_figures
 from pixpnet.metrics.suite.placing import measure_places
 from pixpnet.metrics.suite.record import (
     ON_WINDOWS,
@@ -122,6 +123,7 @@ def measure(
     model = run_folder.model(trust_code).to(device)
     data = run_folder.data(progress, moved_to)
     samples = default_samples(model) if settings.samples is None else settings.samples
+    samples = 0 if settings.parts_only else samples
     settings = replace(settings, samples=samples)
     entries = _entries(run_folder, data, settings)
     folder = run_folder.path / "measure" if out is None else out
@@ -130,8 +132,15 @@ def measure(
         accuracy = suite.accuracy(run_folder, torch.device(device))
         ordered, notes = suite.ordering()
         parts = suite.parts(notes)
-        health = suite.health(run_folder)
-        places = measure_places(model, data, entries, settings.seed, stored, progress)
+        health = places = further = None
+        if not settings.parts_only:
+            health = suite.health(run_folder)
+            placed = measure_places(model, data, entries, settings.seed, stored, progress)
+            places = placed.places
+            material = FurtherMaterial(
+                run_folder, model, data, entries, suite.part_entries, samples, settings, stored, progress, trust_code
+            )
+            further = measure_further(material, placed.sizes)
     known = [model.ownership.measured_on] if model.ownership.measured_on is not None else []
     rows = tuple(
         _row(name, ordered[name], parts.get(name), notes[name] + known, settings) for name in settings.mappings
@@ -152,10 +161,11 @@ def measure(
         window=scaled_window_side(model.preprocessing.size),
         threshold=THRESHOLD,
         noise=NOISE,
-        stated_error=STATED_ERROR if settings.method == "stepped" else None,
+        stated_error=STATED_ERROR if settings.method == "stepped" and samples else None,
         rows=rows,
         health=health,
         places=places,
+        further=further,
     )
     with written_whole(folder / TABLE_FILE) as temporary:
         temporary.write_text(json.dumps(plain_table(table)), encoding="utf-8")
@@ -257,7 +267,7 @@ class _Suite:
                     seed=self.settings.seed,
                     progress=named(self.progress, f"parts, {name}"),
                 )
-                parts = _Parts(_figures(window), _figures(claimed))
+                parts = _Parts(part_figures(window), part_figures(claimed))
                 self.store.put(parts, *key, name)
             scores[name] = parts
         return scores
@@ -288,14 +298,9 @@ def _about(run: Run, data: DataSet, settings: MeasureSettings) -> dict[str, obje
 def _entries(run: Run, data: DataSet, settings: MeasureSettings) -> tuple[Entry, ...]:
     if settings.split == "val":
         return data.val
-    reason = f"pixpnet measure: {', '.join(settings.mappings)} on {settings.samples} samples"
+    images = "consistency and stability alone" if settings.parts_only else f"{settings.samples} samples"
+    reason = f"pixpnet measure: {', '.join(settings.mappings)} on {images}"
     return data.test.open(run.recorder(), reason)
-
-
-def _figures(scores: PartScores) -> PartFigures:
-    return PartFigures(
-        scores.consistency, scores.soft_consistency, scores.stability, scores.soft_stability, scores.undefined
-    )
 
 
 def _short(pair: PairResult) -> _Pair:

@@ -15,6 +15,7 @@ from pixpnet.metrics.answers import AnswerPlaces, AnswerPlacesCounter
 from pixpnet.metrics.distinctiveness import Distinctiveness, DistinctivenessCounter
 from pixpnet.metrics.origin_places import PrototypePlaces, prototype_places
 from pixpnet.metrics.purity import Purity, prototype_purity
+from pixpnet.metrics.sizes import Sizes, SizesCounter
 from pixpnet.metrics.suite.record import Places
 from pixpnet.metrics.suite.result_store import ResultStore
 from pixpnet.model import PixPNet
@@ -31,9 +32,17 @@ class _OfAnswers:
     distinctiveness: Distinctiveness
 
 
+@dataclass(frozen=True)
+class MeasuredPlaces:
+    """Parts and places, and the sizes that the same pass over the split counts."""
+
+    places: Places
+    sizes: Sizes
+
+
 def measure_places(
     model: PixPNet, data: DataSet, entries: Sequence[Entry], seed: int, results: ResultStore, progress: Progress
-) -> Places:
+) -> MeasuredPlaces:
     """Measures what is not among the kept results yet.
 
     Args:
@@ -48,15 +57,16 @@ def measure_places(
     # Masks are only looked at where there are no boxes, and cost more to carry along than the images themselves.
     unmasked = data if known.bounding_box is None else replace(data, reader=WithoutMasks(data.reader))
     total = len(entries) + (len(data.train) if data.point_parts else 0)
-    of_answers = results.get(_OfAnswers, "places of answers")
-    if of_answers is None:
-        counters = AnswerPlacesCounter(model, seed), DistinctivenessCounter(model, seed=seed)
+    of_answers, sizes = results.get(_OfAnswers, "places of answers"), results.get(Sizes, "sizes")
+    if of_answers is None or sizes is None:
+        counters = AnswerPlacesCounter(model, seed), DistinctivenessCounter(model, seed=seed), SizesCounter(model, seed)
         samples = PlainSamples(entries, unmasked.reader, model.preprocessing)
         for answer in answers(model, samples, lambda _, done, __: progress(_TASK, done, total)):
             for counter in counters:
                 counter.update(answer)
-        of_answers = _OfAnswers(counters[0].compute(), counters[1].compute())
+        of_answers, sizes = _OfAnswers(counters[0].compute(), counters[1].compute()), counters[2].compute()
         results.put(of_answers, "places of answers")
+        results.put(sizes, "sizes")
     purity = None
     if data.point_parts:
         purity = results.get(Purity, "purity")
@@ -76,4 +86,4 @@ def measure_places(
         if prototypes is None:
             prototypes = prototype_places(model, unmasked, seed=seed)
             results.put(prototypes, "prototype places")
-    return Places(of_answers.answers, of_answers.distinctiveness, purity, prototypes)
+    return MeasuredPlaces(Places(of_answers.answers, of_answers.distinctiveness, purity, prototypes), sizes)

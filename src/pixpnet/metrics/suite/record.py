@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal
@@ -12,14 +12,20 @@ from pixpnet.config import RunConfig, config_from_plain, plain_config
 from pixpnet.mapping import MAPPINGS
 from pixpnet.metrics.answers import AnswerPlaces
 from pixpnet.metrics.bootstrap import Estimate
+from pixpnet.metrics.dialects import DialectName
 from pixpnet.metrics.distinctiveness import Distinctiveness
+from pixpnet.metrics.doubt import SignResult
 from pixpnet.metrics.health import PrototypeHealth
+from pixpnet.metrics.misalignment import ATTACKS, PROTECTIONS, Attack, Misalignment, Protection
 from pixpnet.metrics.ordering import StatedError
 from pixpnet.metrics.origin_places import PrototypePlaces
 from pixpnet.metrics.purity import Purity
-from pixpnet.records import from_plain, to_plain
+from pixpnet.metrics.sizes import Sizes
+from pixpnet.records import ADDED_LATER, added_later, from_plain, to_plain
 
 TABLE_FILE = "table.json"
+# Tables of earlier versions have none of it.
+_NOT_MEASURED = added_later(())
 Split = Literal["test", "val"]
 SAMPLES, ON_WINDOWS = 50, 10
 """Drawn by default for the relevance ordering test: as many as in the paper, and of a network on windows."""
@@ -42,6 +48,14 @@ class MeasureSettings:
         part_samples: about how many are drawn for consistency and stability, as whole classes (`drawn_classes`); None
             for all, as in the paper.
         seed: of all random choices.
+        attacks: by which misalignment is measured; none where it is not.
+        protected: what attacks may not touch.
+        attacked: the prototype with the largest score, or all of the image's class.
+        attack_samples: how many images are attacked; as many as `samples` by default.
+        dialects: of consistency and stability.
+        against: data sets (or `noise`) that doubt is measured against.
+        parts_only: consistency and stability alone: no relevance ordering, and nothing about the health and places of
+            prototypes, which take a forward pass for every image. `samples` is then 0.
     """
 
     mappings: tuple[str, ...] = ("field", "upsampling", "prp", "random")
@@ -51,13 +65,23 @@ class MeasureSettings:
     split: Split = "test"
     part_samples: int | None = None
     seed: int = 0
+    attacks: tuple[Attack, ...] = field(default=ATTACKS, metadata=_NOT_MEASURED)
+    protected: tuple[Protection, ...] = field(default=PROTECTIONS, metadata=_NOT_MEASURED)
+    attacked: Literal["best", "class"] = field(default="best", metadata=ADDED_LATER)
+    attack_samples: int | None = field(default=None, metadata=ADDED_LATER)
+    dialects: tuple[DialectName, ...] = field(default=("evalprotopnet", "pixpnet"), metadata=_NOT_MEASURED)
+    against: tuple[str, ...] = field(default=("noise",), metadata=_NOT_MEASURED)
+    parts_only: bool = field(default=False, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         if unknown := [name for name in self.mappings if name not in MAPPINGS]:
             raise ValueError(f"no mapping is called {unknown[0]!r}: choose of {', '.join(MAPPINGS)}")
         if not self.mappings or len(set(self.mappings)) < len(self.mappings):
             raise ValueError("name at least one mapping, and each once")
-        counts = (self.samples, self.prototypes, self.part_samples)
+        if self.parts_only and self.samples:
+            raise ValueError(f"without relevance ordering there are no samples for it, got {self.samples}")
+        samples = None if self.parts_only else self.samples
+        counts = (samples, self.prototypes, self.part_samples, self.attack_samples)
         if any(count is not None and count < 1 for count in counts):
             raise ValueError(f"at least one sample and one prototype are drawn, got {counts}")
 
@@ -192,6 +216,54 @@ class Places:
 
 
 @dataclass(frozen=True)
+class DialectFigures:
+    """Consistency and stability in one published dialect, and everything the same in the exact field."""
+
+    dialect: DialectName
+    published: PartFigures
+    field: PartFigures
+
+
+@dataclass(frozen=True)
+class DoubtFigures:
+    """How well signs of doubt tell the run's own images from others; see `pixpnet.metrics.doubt`.
+
+    Attributes:
+        against: what the others are.
+        known_split: which images of its own kind.
+        signs: one result for each sign.
+        warned: share of the others that the model warns of; None where it has no limit for that.
+    """
+
+    against: str
+    known_split: str
+    signs: tuple[SignResult, ...]
+    warned: float | None
+
+
+@dataclass(frozen=True)
+class FurtherMeasures:
+    """What other papers print.
+
+    Attributes:
+        dialects: consistency and stability; none where the data set has no parts (or no boxes).
+        misalignment: for each attack and protection.
+        sizes: how many prototypes there are to read.
+        doubts: against other data.
+        calibration_error: of the stated probabilities, on the images whose scores the run kept; None where it kept none
+            or is not calibrated.
+        notes: what could not be measured, and why.
+    """
+
+    dialects: tuple[DialectFigures, ...]
+    misalignment: tuple[Misalignment, ...]
+    sizes: Sizes
+    doubts: tuple[DoubtFigures, ...]
+    calibration_error: Estimate | None
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Table:
     """What was measured on one run.
 
@@ -212,8 +284,10 @@ class Table:
         noise: standard deviation of what is added for stability, in units of the normalised image.
         stated_error: how far stepped curves were from exact ones where both were made; None for exact curves.
         rows: one for each mapping.
-        health: what may be wrong with the prototypes, on training and validation images whatever the split.
-        places: which parts and places prototypes and answers point at.
+        health: what may be wrong with the prototypes, on training and validation images whatever the split; None where
+            it was not looked at.
+        places: which parts and places prototypes and answers point at; None where it was not looked at.
+        further: what other papers print; None where it was not looked at, and in tables of earlier versions.
     """
 
     run: str
@@ -232,8 +306,9 @@ class Table:
     noise: float
     stated_error: StatedError | None
     rows: tuple[MappingRow, ...]
-    health: PrototypeHealth
-    places: Places
+    health: PrototypeHealth | None
+    places: Places | None
+    further: FurtherMeasures | None = field(default=None, metadata=ADDED_LATER)
 
 
 def plain_table(table: Table) -> dict[str, Any]:
@@ -242,7 +317,7 @@ def plain_table(table: Table) -> dict[str, Any]:
 
 
 def table_from_plain(values: object) -> Table:
-    """The table that `plain_table` gave, or an earlier version.
+    """The table that `plain_table` gave, or an earlier version; what is derived of it (`co12`) is left out.
 
     Raises:
         BadRecord: if something does not fit.
@@ -250,7 +325,8 @@ def table_from_plain(values: object) -> Table:
     if not isinstance(values, dict) or "config" not in values:
         return from_plain(Table, values, "table")
     config = config_from_plain(values["config"])
-    return replace(from_plain(Table, {**values, "config": to_plain(config)}, "table"), config=config)
+    stored = {name: value for name, value in values.items() if name != "co12"}
+    return replace(from_plain(Table, {**stored, "config": to_plain(config)}, "table"), config=config)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ A file belongs to one model and one way of measuring: its name is a hash of both
 (how many samples, which mappings) is not part of that, so asking for more later reuses what is there.
 """
 
-import fcntl
 import hashlib
 import json
 import os
@@ -13,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, TypeVar
 
+from pixpnet.file_lock import try_lock
 from pixpnet.records import from_plain, to_plain
 
 T = TypeVar("T")
@@ -37,11 +37,9 @@ class ResultStore:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._file = self.path.open("a+", encoding="utf-8")
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not try_lock(self._file):
+                raise ValueError(f"{self.path} is being written by another process: wait for it to end")
             self._read()
-        except BlockingIOError as error:
-            self._file.close()
-            raise ValueError(f"{self.path} is being written by another process: wait for it to end") from error
         except ValueError:
             self._file.close()
             raise

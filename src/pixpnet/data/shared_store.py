@@ -1,4 +1,4 @@
-"""Samples as bytes, and a reader that keeps them where the processes of a loader share them (`SharedCache`)."""
+"""Samples as bytes, and a store of them that the processes of a loader share (`SharedCache`)."""
 
 from dataclasses import dataclass
 
@@ -7,36 +7,29 @@ from safetensors.torch import load, save
 from torch import Tensor
 from torchvision import tv_tensors
 
-from pixpnet.data.catalog import Entry, Reader
+from pixpnet.data.catalog import Entry
 from pixpnet.data.sample import Sample
-from pixpnet.data.shared_cache import SharedCache, stamp_of
+from pixpnet.data.shared_cache import SharedCache, Stamp
 
 
 @dataclass(frozen=True)
-class SharedReader:
-    """Keeps what another reader read, for all processes of a loader, until a budget is full; what came first stays.
-
-    An image whose file has changed since is read anew.
+class SharedStore:
+    """Samples where the processes of a loader share them; see `pixpnet.data.keeping.Store`.
 
     Attributes:
-        reader: where samples come from.
-        cache: where they are kept.
+        cache: the file that holds them.
     """
 
-    reader: Reader
     cache: SharedCache
 
-    def __call__(self, entry: Entry) -> Sample:
-        """Reads an entry; see `pixpnet.data.catalog.Reader`."""
-        stamp = stamp_of(entry.path)
-        if stamp is None:
-            return self.reader(entry)  # which says what is wrong
-        content = self.cache.find(entry.id, stamp)
-        if content is not None:
-            return sample_from(content, entry)
-        sample = self.reader(entry)
-        self.cache.add(entry.id, stamp, content_of(sample))
-        return sample
+    def find(self, key: str, stamp: Stamp, entry: Entry) -> Sample | None:
+        """See `pixpnet.data.keeping.Store`."""
+        content = self.cache.find(key, stamp)
+        return None if content is None else sample_from(content, entry)
+
+    def add(self, key: str, stamp: Stamp, sample: Sample) -> None:
+        """See `pixpnet.data.keeping.Store`."""
+        self.cache.add(key, stamp, content_of(sample))
 
 
 def content_of(sample: Sample) -> bytes:

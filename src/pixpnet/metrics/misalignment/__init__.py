@@ -1,0 +1,20 @@
+"""Spatial misalignment: what changes in a prototype's score when only pixels outside of its region change."""
+
+from pixpnet.metrics.misalignment.attacks import ATTACKS, Attack, AttackSettings
+from pixpnet.metrics.misalignment.measuring import attack_images, misalignment
+from pixpnet.metrics.misalignment.protection import PROTECTIONS, Protection
+from pixpnet.metrics.misalignment.record import AttackedImage, AttackedPrototype, Misalignment, summarize
+
+__all__ = [
+    "ATTACKS",
+    "PROTECTIONS",
+    "Attack",
+    "AttackSettings",
+    "AttackedImage",
+    "AttackedPrototype",
+    "Misalignment",
+    "Protection",
+    "attack_images",
+    "misalignment",
+    "summarize",
+]

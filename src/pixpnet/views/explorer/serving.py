@@ -1,0 +1,100 @@
+"""Opening the explorer: a server on loopback, and its address with the token."""
+
+import secrets
+import socket
+import webbrowser
+from collections.abc import Callable
+
+import uvicorn
+
+from pixpnet.views.explorer.app import create_app
+from pixpnet.views.explorer.explorer import Explorer
+
+LOOPBACK = "127.0.0.1"
+PORT = 8765
+_MOST_CONNECTIONS = 1000
+
+
+def serve(explorer: Explorer, port: int | None, say: Callable[[str], object], open_browser: bool = False) -> None:
+    """Serves an explorer until it is stopped (Ctrl-C).
+
+    Args:
+        explorer: the opened run; it is closed at the end.
+        port: to listen on, 0 for any that is free; by default 8765, or another one where that is taken.
+        say: is given the address.
+        open_browser: show it in the browser, too.
+
+    Raises:
+        OSError: if the port is taken.
+    """
+    listening = listen(port)
+    number = listening.getsockname()[1]
+    token = secrets.token_urlsafe(24)
+    address = f"http://{LOOPBACK}:{number}/?token={token}"
+
+    def announce() -> None:
+        say(address)
+        if open_browser:
+            webbrowser.open(address)
+
+    server = _Server(configuration(explorer, number, token), announce)
+    try:
+        explorer.start()
+        server.run(sockets=[listening])
+    except KeyboardInterrupt:
+        pass  # the way to end it
+    finally:
+        explorer.close()
+        listening.close()
+
+
+class _Server(uvicorn.Server):
+    """Announces itself once it answers: from then on Ctrl-C ends it in order; earlier, it might end half-way."""
+
+    def __init__(self, config: uvicorn.Config, announce: Callable[[], None]) -> None:
+        super().__init__(config)
+        self.announce = announce
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.announce()
+
+
+def configuration(explorer: Explorer, port: int, token: str) -> uvicorn.Config:
+    """How the server behaves: it logs nothing, offers no WebSocket, and bounds connections."""
+    return uvicorn.Config(
+        create_app(explorer, port, token),
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        proxy_headers=False,
+        limit_concurrency=_MOST_CONNECTIONS,
+        timeout_graceful_shutdown=2,
+    )
+
+
+def listen(port: int | None) -> socket.socket:
+    """A socket on loopback, and nowhere else.
+
+    Raises:
+        OSError: if the port is taken.
+    """
+    wanted = [PORT, 0] if port is None else [port]
+    for candidate in wanted:
+        listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((LOOPBACK, candidate))
+        except OSError as error:
+            listening.close()
+            if candidate == wanted[-1]:
+                raise OSError(
+                    f"port {candidate} cannot be used ({error.strerror}): choose another with --port, or --port 0 for "
+                    "any that is free"
+                ) from error
+            continue
+        listening.listen(1024)
+        return listening
+    raise AssertionError("a free port is always the last that is tried")

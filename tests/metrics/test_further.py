@@ -1,0 +1,132 @@
+"""The suite's further measures: the same as each alone, resumed image by image, sorted by Co-12, read back."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pixpnet.commands.co12_text import co12_lines
+from pixpnet.data.loader import PlainSamples
+from pixpnet.metrics import misalignment
+from pixpnet.metrics.ordering import drawn_samples
+from pixpnet.metrics.suite import MeasureSettings, Table, measure, read_table, table_from_plain
+from pixpnet.metrics.suite import further as module
+from pixpnet.metrics.suite.co12 import co12
+from pixpnet.model import PixPNet
+from pixpnet.training import open_run_data
+from tests.training.conftest import Trained
+
+FEW = MeasureSettings(mappings=("field",), samples=1, prototypes=1, split="val", attack_samples=3)
+PROPERTIES = (
+    "correctness completeness consistency continuity contrastivity covariate\xa0complexity compactness composition "
+    "confidence context coherence controllability"
+)
+
+
+@pytest.fixture(scope="module")
+def measured(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Table]:
+    """A copy of a run, and what was measured of it."""
+    run = Path(shutil.copytree(trained.path, tmp_path_factory.mktemp("further") / "run"))
+    return run, measure(run, FEW).table
+
+
+def test_misalignment_in_the_table_is_what_the_function_says_about_the_same_images(
+    measured: tuple[Path, Table], trained: Trained
+) -> None:
+    run, table = measured
+    assert table.further is not None
+    model, data = PixPNet.load(run), open_run_data(trained.config)
+    chosen = [data.val[index] for index in drawn_samples(len(data.val), 3, 0)]
+    samples = list(PlainSamples(chosen, data.reader, model.preprocessing))
+    kinds = [(one.attack, one.protected) for one in table.further.misalignment]
+    assert kinds == [("noise", "box"), ("noise", "field"), ("pgd", "box"), ("pgd", "field")]
+    for one in table.further.misalignment:
+        assert one == misalignment(model, samples, one.attack, one.protected)
+        assert one.images == 3
+        if one.protected == "field":
+            assert one.moved == 0
+
+
+def test_attacks_that_were_stopped_go_on_with_the_images_that_are_missing(
+    measured: tuple[Path, Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, whole = measured
+    asked: list[tuple[str, int]] = []
+    attack_images = module.attack_images
+
+    def counted(model: Any, samples: Any, attack: str, *others: Any) -> Any:
+        asked.append((attack, len(list(samples))))
+        return attack_images(model, samples, attack, *others)
+
+    monkeypatch.setattr(module, "attack_images", counted)
+    assert measure(run, FEW).table == whole
+    assert asked == []
+    (results,) = (run / "measure").glob("results-*.jsonl")
+    lines = results.read_text().splitlines(keepends=True)
+    removed = [line for line in lines if '"misalignment", "pgd", "box"' in line]
+    results.write_text("".join([line for line in lines if line not in removed[1:]]))
+    assert len(removed) == 3
+    again = measure(run, FEW).table
+    assert asked == [("pgd", 2)]
+    assert again.further is not None and whole.further is not None
+    for one, other in zip(again.further.misalignment, whole.further.misalignment, strict=True):
+        assert one.pac.estimate is not None and other.pac.estimate is not None
+        assert one.pac.estimate.mean == pytest.approx(other.pac.estimate.mean, rel=1e-4)
+    results.write_text("".join(lines))
+
+
+def test_all_twelve_properties_stand_in_their_order_and_those_without_figures_say_what_is_missing(
+    measured: tuple[Path, Table],
+) -> None:
+    properties = co12(measured[1])
+    assert [entry.name.replace(" ", "\xa0") for entry in properties] == PROPERTIES.split(" ")
+    assert [entry.name for entry in properties if entry.missing] == ["consistency", "context", "controllability"]
+    assert not any(entry.figures for entry in properties if entry.missing)
+    lines = co12_lines(measured[1])
+    positions = [next(i for i, line in enumerate(lines) if line.startswith(f"{entry.name}: ")) for entry in properties]
+    assert positions == sorted(positions)
+    text = "\n".join(lines)
+    assert "PAC, pgd outside the exact field" in text and "AUROC, largest logit, against noise" in text
+    # Every abbreviation of the list has its line in the legend.
+    legend = text[text.index("S_con, S_sta  ") :]
+    assert all(word in legend for word in ("PAC", "PLC", "PRC", "AC ", "AUROC", "local size", "evalprotopnet", "pgd"))
+
+
+def test_a_table_is_read_back_and_one_of_an_earlier_version_too(measured: tuple[Path, Table]) -> None:
+    run, table = measured
+    assert read_table(run) == table
+    plain = json.loads((run / "measure" / "table.json").read_text())
+    del plain["further"]
+    for name in ("attacks", "protected", "attacked", "attack_samples", "dialects", "against"):
+        del plain["settings"][name]
+    earlier = table_from_plain(plain)
+    assert earlier.further is None and earlier.settings.attacks == () and earlier.settings.against == ()
+    assert co12_lines(earlier) == []
+    assert len(co12(earlier)) == 12
+
+
+def test_data_without_parts_says_so(measured: tuple[Path, Table]) -> None:
+    table = measured[1]
+    assert table.further is not None
+    assert table.further.dialects == ()
+    (note,) = table.further.notes
+    assert "no annotated parts" in note and f"Not measured: {note}." in co12_lines(table)
+
+
+def test_more_attacked_images_reuse_those_that_are_there(
+    measured: tuple[Path, Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    attack_images = module.attack_images
+
+    def counted(model: Any, samples: Any, *others: Any) -> Any:
+        asked.append(len(list(samples)))
+        return attack_images(model, samples, *others)
+
+    monkeypatch.setattr(module, "attack_images", counted)
+    more = measure(measured[0], replace(FEW, attack_samples=4, attacks=("noise",), protected=("field",)))
+    assert asked == [1]
+    assert more.table.further is not None and more.table.further.misalignment[0].images == 4

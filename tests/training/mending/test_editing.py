@@ -1,0 +1,246 @@
+"""Edits of a real run: previews, edited runs that open like any other, and verdicts that go with them."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import pixpnet as px
+from pixpnet.box import Box
+from pixpnet.cli import main
+from pixpnet.members.pixpnet import Architecture
+from pixpnet.model.file import mendings_in
+from pixpnet.settings import Replacement
+from pixpnet.training import train
+from pixpnet.training.mending.preview import Editor
+from pixpnet.training.mending.scores import prototype_scores
+from tests.training.conftest import Trained
+from tests.training.material import small_config
+
+
+@pytest.fixture(scope="module")
+def reviewed(trained: Trained, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the run in which scores are kept already."""
+    path = Path(shutil.copytree(trained.path, tmp_path_factory.mktemp("reviewed") / "run"))
+    px.review_prototypes(path)
+    return path
+
+
+@pytest.fixture
+def copied(reviewed: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(reviewed, tmp_path / "copy" / "run"))
+
+
+@pytest.fixture(scope="module")
+def weighted(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose head learns a weight for each prototype."""
+    config = small_config(pictures)
+    config = config.with_settings(
+        architecture=Architecture(dim=8, prototypes_per_class=3, head="own_class"),
+        replacement=Replacement(start=1, every=1, head_epochs=1),
+    )
+    path = tmp_path_factory.mktemp("weighted") / "run"
+    train(config, path)
+    return path
+
+
+def answers_by_numpy(run: Path, factors: dict[int, float]) -> np.ndarray:
+    """Answers of a class sum to validation images, with a factor for each prototype (else 1)."""
+    seen = prototype_scores(px.Run(run), "val")
+    labels = px.Run(run).model().labels.numpy()
+    scores = seen.scores.double().numpy() * np.array([factors.get(number, 1.0) for number in range(len(labels))])
+    return np.stack([scores[:, labels == label].sum(axis=1) for label in range(labels.max() + 1)], axis=1).argmax(
+        axis=1
+    )
+
+
+def test_scaled_removal_and_dropping_are_what_numpy_says(copied: Path) -> None:
+    preview = px.preview_edit(copied, remove=[0, 3])
+    seen = prototype_scores(px.Run(copied), "val")
+    truth = seen.labels.numpy()
+    # Two prototypes a class: 0 and 1 are of the first, 2 and 3 of the second; K / (K - r) = 2.
+    expected = {"scaled": {0: 0.0, 1: 2.0, 3: 0.0, 2: 2.0}, "dropped": {0: 0.0, 3: 0.0}}
+    before = answers_by_numpy(copied, {})
+    assert preview.right == int((before == truth).sum()) and preview.images == len(truth)
+    assert [outcome.way for outcome in preview.outcomes] == ["scaled", "dropped"]
+    names = px.Run(copied).model().class_names
+    for outcome in preview.outcomes:
+        after = answers_by_numpy(copied, expected[outcome.way])
+        assert outcome.right == int((after == truth).sum())
+        changed = [
+            (seen.ids[image], names[truth[image]], names[before[image]], names[after[image]])
+            for image in np.flatnonzero(before != after)
+        ]
+        assert [(one.image, one.class_name, one.before, one.after) for one in outcome.changed] == changed
+
+
+def test_the_scores_that_are_kept_are_those_of_the_model(copied: Path) -> None:
+    run = px.Run(copied)
+    model, data = run.model(), run.data()
+    seen = prototype_scores(run, "val")
+    assert seen.ids == tuple(entry.id for entry in data.val)
+    explanation = px.explain(model, data.reader(data.val[0]))
+    for term in explanation.predicted.terms:
+        assert float(seen.scores[0, term.prototype]) == pytest.approx(term.score, rel=1e-4)
+        assert tuple(seen.cells[0, term.prototype].tolist()) == term.cell
+
+
+def test_kept_scores_of_another_model_are_made_again(copied: Path, trained: Trained) -> None:
+    stored = copied / "review" / "scores-val.safetensors"
+    before, content = prototype_scores(px.Run(copied), "val"), stored.read_bytes()
+    stored.write_bytes(content[: len(content) // 2])
+    again = prototype_scores(px.Run(copied), "val")
+    assert torch.equal(again.scores, before.scores) and again.ids == before.ids
+    assert len(stored.read_bytes()) == len(content)
+    assert px.read_reviews(copied) is not None
+    text = (copied / "review" / "reviews.json").read_text()
+    (copied / "review" / "reviews.json").write_text(text.replace(px.Run(copied).fingerprint(), "0" * 32))
+    assert px.read_reviews(copied) is None
+
+
+def test_an_edited_run_loads_explains_audits_reports_and_says_what_was_done(copied: Path) -> None:
+    px.give_verdict(copied, px.Verdict(1, "name", "corner"))
+    px.give_verdict(copied, px.Verdict(2, "forbid"))
+    px.give_verdict(copied, px.Verdict(0, "remove"))
+    preview = px.preview_edit(copied, remove=[0])
+    edited = px.write_edit(copied, preview)
+    assert edited.path == copied.with_name("run+edited")
+    model = edited.model()
+    original = px.Run(copied).model()
+    (mending,) = model.mendings
+    assert (mending.removed, mending.way, mending.source) == ((0,), "scaled", "run")
+    assert mending.source_model == px.Run(copied).fingerprint()
+    assert mendings_in(edited.path) == model.mendings and original.mendings == ()
+    assert model.names == {1: "corner"} and model.origins == original.origins
+    # Explanations: the removed one is in none, the other one of its class counts twofold, and the sum is the logit.
+    data = edited.data()
+    entry = next(entry for entry in data.val if entry.label == 0)
+    explanation = px.explain(model, data.reader(entry), classes=[0])
+    terms = explanation.explained(0).terms
+    assert [(term.prototype, term.weight, term.name) for term in terms] == [(1, 2.0, "corner")]
+    assert explanation.explained(0).logit == pytest.approx(sum(term.contribution for term in terms), rel=1e-5)
+    assert "corner" in str(explanation) or explanation.predicted.label != 0
+    assert "corner" in explanation.details() and "1 prototype removed" in explanation.details()
+    assert px.Explanation.from_json(explanation.to_json()) == explanation
+    proven = px.prove(model, data.reader(entry), explanation, draws=2)
+    assert all(term.proof is None or term.proof.passed for shown in proven.classes for term in shown.terms)
+    # What was measured is the edited model's own, and what was previewed.
+    assert edited.finished
+    figures = edited.read_metrics()
+    assert round(figures["validation"]["accuracy"] * preview.images) == preview.outcome().right
+    assert figures["test"] is None and not edited.openings.exists()
+    audited = px.audit(edited.path, model, data, pixels=2)
+    assert [part.verdict for part in (audited.grounding, audited.reasoning)] == ["holds", "holds"]
+    page = px.report(edited.path, examples=1)
+    assert any("without training: 1 prototype removed (0)" in note for note in page.notes)
+    assert json.loads((edited.path / "edit.json").read_text())["removed"] == [0]
+    # What is forbidden goes on with it; what was removed has been done.
+    log = px.VerdictLog(edited.path)
+    assert len(log.forbidden()) == 1 and log.removed() == ()
+    assert px.review_prototypes(edited.path)[0].reasons == ("it counts for nothing: its weights are 0",)
+
+
+def test_an_edit_of_an_edited_run_scales_by_what_is_left_and_is_told_too(copied: Path) -> None:
+    first = px.write_edit(copied, px.preview_edit(copied, remove=[0]))
+    second = px.write_edit(first, px.preview_edit(first, remove=[2]))
+    assert second.path.name == "run+edited-2"
+    assert [mending.removed for mending in second.model().mendings] == [(0,), (2,)]
+    weights = second.model().head.weights().sum(dim=0)
+    assert weights[:4].tolist() == [0.0, 2.0, 0.0, 2.0]
+
+
+def test_what_cannot_be_edited_is_refused_with_a_sentence(copied: Path, unfinished: Path) -> None:
+    with pytest.raises(px.NoEdit, match="would have no prototype left"):
+        px.preview_edit(copied, remove=[0, 1])
+    with pytest.raises(px.NoEdit, match="fixed weight"):
+        px.preview_edit(copied, require={0: 0.5})
+    with pytest.raises(ValueError, match="there is no prototype 99: they are 0 to 5"):
+        px.preview_edit(copied, remove=[99])
+    with pytest.raises(ValueError, match="at least one"):
+        px.preview_edit(copied)
+    with pytest.raises(px.RunError, match="not finished"):
+        px.preview_edit(unfinished, remove=[0])
+    preview = px.preview_edit(copied, remove=[0])
+    with pytest.raises(ValueError, match="cannot be made refitted"):
+        px.write_edit(copied, preview, way="refitted")
+    with pytest.raises(px.RunError, match="another model now"):
+        px.write_edit(copied, replace(preview, model="0" * 32))
+    with pytest.raises(px.RunError, match="exists and is not empty"):
+        px.write_edit(copied, preview, out=copied.parent)
+
+
+def test_a_weighted_head_is_refitted_in_closed_form_and_required_weights_are_kept(weighted: Path) -> None:
+    editor = Editor(weighted)
+    preview = editor.preview(remove=[0])
+    assert [outcome.way for outcome in preview.outcomes] == ["refitted", "dropped"]
+    refit = preview.refit
+    assert refit is not None and refit.gradient < 1e-6
+    assert refit.allowed == (refit.estimated_cost <= refit.limit)
+    assert refit.true_cost > 0
+    strict = Editor(weighted, cost_limit=1e-12).preview(remove=[0]).refit
+    assert strict is not None and not strict.allowed
+    required = editor.preview(remove=[0], require={4: 3.0})
+    assert [outcome.way for outcome in required.outcomes] == ["refitted"]
+    weights = required.outcome().weights
+    assert weights[0] == 0 and weights[4] >= 3.0
+    edited = px.write_edit(weighted, required, out=weighted.parent / "edited")
+    head = edited.model().head.weights().sum(dim=0).tolist()
+    assert head == pytest.approx(list(weights), rel=1e-5)
+
+
+def test_reviews_say_what_is_nearest_and_rank_by_suspicion(copied: Path) -> None:
+    reviews = px.review_prototypes(copied)
+    suspicions = [reviews[number].suspicion for number in reviews.ranking]
+    assert suspicions == sorted(suspicions, reverse=True) and len(reviews) == 6
+    nearest = px.nearest_patches(copied, 2, count=3)
+    seen = prototype_scores(px.Run(copied), "train")
+    best = np.argsort(-seen.scores[:, 2].numpy(), kind="stable")[:3]
+    assert [patch.image for patch in nearest.train] == [seen.ids[image] for image in best]
+    model = px.Run(copied).model()
+    origin = model.origins[2]  # type: ignore[index]
+    assert origin.image in [patch.image for patch in nearest.train if np.isclose(patch.score, nearest.train[0].score)]
+    assert all(isinstance(box, Box) for patch in (*nearest.train, *nearest.val) for box in patch.region)
+    own = next(patch for patch in nearest.train if patch.image == origin.image)
+    assert own.region == origin.boxes and px.training_patch(copied, own).boxes == origin.boxes
+    with pytest.raises(px.VerdictError, match="no training image"):
+        px.training_patch(copied, nearest.val[0])
+
+
+def test_verdicts_review_and_edit_work_from_the_command_line(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = str(copied)
+    assert main(["verdicts", "list", run]) == 0
+    assert "no verdicts yet" in capsys.readouterr().out
+    assert main(["verdicts", "add", run, "remove", "0", "2"]) == 0
+    assert main(["verdicts", "add", run, "name", "1", "--text", "red corner"]) == 0
+    assert main(["verdicts", "add", run, "forbid", "3", "--nearest", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "1: remove prototype 0" in out and out.count("forbid prototype 3") == 3
+    assert main(["verdicts", "add", run, "keep", "5", "--expect", "1"]) == 1
+    assert "somebody else wrote" in capsys.readouterr().err
+    assert main(["verdicts", "undo", run, "2"]) == 0
+    assert main(["verdicts", "list", run]) == 0
+    out = capsys.readouterr().out
+    assert "red corner" in out and "2          remove" not in out
+    assert main(["verdicts", "list", run, "--all"]) == 0
+    assert main(["review", run, "--top", "2"]) == 0
+    assert main(["review", run, "--prototype", "1"]) == 0
+    assert "prototype 1 (red corner)" in capsys.readouterr().out
+    assert main(["edit", run, "--preview"]) == 0
+    assert not copied.with_name("run+edited").exists()
+    assert main(["edit", run, "--way", "dropped"]) == 0
+    assert "the run: " in capsys.readouterr().out
+    assert px.Run(copied.with_name("run+edited")).model().mendings[0].removed == (0,)
+    for words, said in (
+        (["verdicts", "add", run, "remove", "99"], "no prototype 99"),
+        (["verdicts", "add", run, "require", "1"], "least weight"),
+        (["verdicts", "add", run, "keep", "1", "--nearest", "3"], "--nearest is"),
+        (["edit", run, "--require", "1"], "5=0.5, got '1'"),
+        (["verdicts", "list", str(copied / "nothing")], "no model to have verdicts about"),
+    ):
+        assert main(words) == 1
+        error = capsys.readouterr().err
+        assert said in error and error.count("\n") == 1

@@ -20,7 +20,7 @@ def executed(path: Path, timeout: float = 600) -> nbformat.NotebookNode:
         nbclient.exceptions.CellExecutionError: if a cell raises.
     """
     notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, timeout=timeout, kernel_name="python3", record_timing=False).execute()
+    NotebookClient(notebook, timeout=timeout, kernel_name="python3", startup_timeout=300, record_timing=False).execute()
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
         for output in cell.get("outputs", ()):

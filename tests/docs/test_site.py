@@ -124,6 +124,7 @@ def test_pages_opened_from_disk_request_nothing_from_elsewhere_fit_a_phone_and_c
     with playwright.sync_playwright() as started:
         chromium = started.chromium.launch(executable_path=browser, args=["--no-sandbox", "--disable-gpu"])
         page = chromium.new_page(viewport={"width": 390, "height": 844})
+        page.set_default_timeout(120_000)  # machines are busy
         page.on("request", lambda request: requested.append(request.url))
         for name in ("index.html", "reference/api/fields.html", "tutorials/choosing-a-cut.html"):
             page.goto((site / name).as_uri(), wait_until="networkidle")

@@ -151,7 +151,7 @@ def test_figures_of_an_attacked_prototype_by_hand() -> None:
     one = AttackedPrototype(3, 2.0, 1.5, 2.0, 2.0, False, 4, 7, 0.25)
     assert (one.pac, one.fixed_cell_pac, one.prc, one.plc) == (0.25, 0.0, 3, 0.75)
     undefined = AttackedPrototype(3, 0.0, 1.5, 0.0, 0.0, False, 0, 0, None)
-    assert (undefined.pac, undefined.fixed_cell_pac, undefined.plc) == (None, None, None)
+    assert (undefined.pac, undefined.fixed_cell_pac, undefined.prc, undefined.plc) == (None, None, None, None)
 
 
 def test_means_over_images_count_what_is_undefined_and_an_images_prototypes_once() -> None:
@@ -168,7 +168,8 @@ def test_means_over_images_count_what_is_undefined_and_an_images_prototypes_once
     assert result.pac.estimate is not None and result.pac.estimate.mean == pytest.approx((0.25 + 1.0) / 2)
     assert result.pac.undefined == 1 and result.plc.estimate is None and result.plc.undefined == 3
     assert result.median_pac == pytest.approx(0.625)
-    assert result.prc.estimate is not None and result.prc.estimate.mean == 2
+    assert result.prc.estimate is not None and (result.prc.estimate.mean, result.prc.undefined) == (2, 1)
+    assert (result.attacked, result.scoreless) == (4, 1)
     assert result.ac.estimate is not None and result.ac.estimate.mean == pytest.approx(1 / 3)
     assert (result.accuracy_before, result.accuracy_after, result.moved) == (1.0, pytest.approx(2 / 3), 4)
     nothing = summarize({}, "noise", "field", AttackSettings())

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pixpnet.metrics.sizes import distinct_vectors, model_sizes, sparsity
-from pixpnet.parts import BinaryTree, ClassSum, Linear, OneClassEach, SelectedSum, TreeDecision
+from pixpnet.parts import BinaryTree, ClassSum, Linear, OneClassEach, OwnClass, SelectedSum, TreeDecision
 from pixpnet.parts.reasons import NoReasons
 from tests.explanation.toys import toy_with_two_grids
 from tests.metrics.part_toys import BLACK, BLUE, RED, YELLOW, finder, picture
@@ -37,10 +37,14 @@ def test_parts_of_prototypes_of_several_cells_are_counted_cell_by_cell() -> None
     with torch.no_grad():
         model.prototypes.fill_(0.5)
         model.prototypes[0, :, 0] = 0.7
+        model.prototypes[1, :, 0] = 0.9
     sizes = model_sizes(model, [SAMPLE])
-    # Two different prototypes, made of two different cells; 3 x 4 patches.
-    assert (sizes.distinct, sizes.distinct_parts) == (2, 2)
-    assert sizes.sparsity == pytest.approx((2 + 2 / 12) / (2 + 2 / 12))
+    # Three different prototypes, made of three different cells; 4 x 4 cells, on which they have 3 x 4 positions.
+    assert (sizes.distinct, sizes.distinct_parts) == (3, 3)
+    assert sizes.sparsity == pytest.approx((2 + 2 / 16) / (3 + 3 / 16))
+    with torch.no_grad():
+        model.prototypes[1, :, 1] = 0.3
+    assert model_sizes(model, [SAMPLE]).sparsity == pytest.approx((2 + 2 / 16) / (3 + 4 / 16))
 
 
 def test_with_several_grids_sparsity_is_not_defined() -> None:
@@ -71,6 +75,19 @@ def test_sums_of_some_scores_add_nothing_for_the_others() -> None:
     assert chosen.largest_addends(scores).tolist() == [[0.0, 4.0, 0.0, 5.0]]
     assert ClassSum(owners).addends(scores, torch.tensor([1])).tolist() == [[0.0, 0.0, 2.0, 5.0]]
     assert ClassSum(owners).largest_addends(scores).tolist() == scores.tolist()
+
+
+@pytest.mark.parametrize("classes", [1, 3])
+def test_largest_addends_without_a_table_are_those_of_the_table(classes: int) -> None:
+    owners = OneClassEach(torch.arange(6) % classes, classes)
+    scores = torch.randn(4, 6, generator=torch.Generator().manual_seed(0))
+    weighted = OwnClass(owners, own_weight=1.0)
+    with torch.no_grad():
+        weighted.weight.copy_(torch.tensor([1.0, -2.0, 0.0, 0.5, 3.0, -1.0]))
+    for decision in (ClassSum(owners), weighted):
+        table = decision.weights().detach()
+        expected = (scores[:, None] * table).amax(dim=1)
+        assert torch.equal(decision.largest_addends(scores), expected)
 
 
 def test_a_tree_adds_nothing_up_and_local_sizes_are_undefined() -> None:

@@ -109,3 +109,21 @@ def test_distances_of_nearest_cells_hand_their_gradient_to_those_cells() -> None
     maps = torch.tensor([[[[3.0, 1.0, 1.0]], [[0.5, 2.0, 4.0]]]], requires_grad=True)
     (gradient,) = torch.autograd.grad((pool_nearest(maps).distances * torch.tensor([2.0, 7.0])).sum(), maps)
     assert gradient.tolist() == [[[[0.0, 2.0, 0.0]], [[7.0, 0.0, 0.0]]]]
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.trace` is deprecated:DeprecationWarning")
+def test_a_traced_network_finds_the_cells_of_other_images_too() -> None:
+    generator = torch.Generator().manual_seed(0)
+    first, second = (torch.rand(1, 3, 4, 5, generator=generator) for _ in range(2))
+    traced = torch.jit.trace(lambda maps: pool_nearest(maps).cells, first)
+    expected = second.flatten(2).min(dim=-1).indices
+    assert not torch.equal(pool_nearest(first).cells, expected)
+    assert torch.equal(traced(second), expected)
+
+
+def test_functions_of_torch_func_may_look_on() -> None:
+    maps = torch.rand(6, 2, 3, 4, 5, generator=torch.Generator().manual_seed(0))
+    distances = torch.func.vmap(lambda some: pool_nearest(some).distances)(maps)
+    assert torch.equal(distances, maps.flatten(3).amin(dim=-1))
+    gradient = torch.func.grad(lambda some: pool_nearest(some).distances.sum())(maps[0])
+    assert gradient.count_nonzero() == 2 * 3

@@ -45,15 +45,21 @@ class Opened:
 
 def opened(browser: Browser, path: Path, width: int, scheme: str = "light", script: bool = True) -> Iterator[Opened]:
     context = browser.new_context(
-        viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=script, offline=True
+        viewport={"width": width, "height": 900},
+        color_scheme=scheme,
+        java_script_enabled=script,
+        offline=True,
+        reduced_motion="reduce",  # what is looked at does not depend on when
     )
     result = Opened(context.new_page())
     result.page.on("request", lambda request: result.requests.append(request.url))
     result.page.on("console", lambda message: result.complaints.append(message.text))
     result.page.on("pageerror", lambda error: result.complaints.append(str(error)))
-    result.page.goto(path.as_uri())
-    yield result
-    context.close()
+    try:
+        result.page.goto(path.as_uri())
+        yield result
+    finally:
+        context.close()
 
 
 @pytest.fixture(params=["report", "explained_page"])
@@ -79,7 +85,6 @@ def test_a_page_opens_from_disk_fits_its_window_and_is_for_everybody(
 
 def visible_regions(page: Page, painted: str = ".edge") -> list[float]:
     """How strongly each outline, or label, of the first image is painted."""
-    page.wait_for_timeout(300)  # the change is a soft one
     script = "marks => marks.map(mark => Number(getComputedStyle(mark).opacity))"
     return [
         float(item) for item in page.locator(".why").first.locator(f"figure .mark:has({painted})").evaluate_all(script)

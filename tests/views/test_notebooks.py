@@ -31,7 +31,6 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def lit(page: Page) -> list[int]:
     """Which regions of the first picture are fully painted, by their numbers from 0."""
-    page.wait_for_timeout(300)  # the change is a soft one
     marks = page.locator(".why").first.locator("figure .mark")
     script = "marks => marks.filter(m => getComputedStyle(m).opacity === '1').map(m => Number(m.classList[1].slice(1)))"
     return [int(number) for number in marks.evaluate_all(script)]

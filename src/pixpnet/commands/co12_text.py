@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pixpnet.metrics.suite import Table
     from pixpnet.metrics.suite.co12 import Co12Figure
 
+_PARTS = "images with annotated parts"
 _COLUMNS = ("by Co-12", "value (95 % interval)", "unit", "good", "undefined", "")
 LEGEND = """S_con, S_sta  as above, in two published dialects that must not be compared with each other: evalprotopnet
               (every point a part, images cropped to the object's box, 36 px to every side of the enlarged map's
@@ -38,9 +39,22 @@ def co12_lines(table: Table) -> list[str]:
         lines.append(f"{entry.name}: {entry.question}")
         lines += [next(left) for _ in entry.figures]
         if not entry.figures:
-            lines.append(f"  not measured here; it takes {entry.missing or 'images with annotated parts'}")
+            lines.append(f"  not measured here; it takes {entry.missing or _missing(table)}")
     notes = [f"Not measured: {note}." for note in table.further.notes]
     return [*lines, *notes, "", LEGEND, "What each figure does not mean: docs/trust.md."]
+
+
+def _missing(table: Table) -> str:
+    """What would have given a property its figures, as far as it was left out."""
+    about = table.settings
+    left_out = {
+        "--attacks": not about.attacks,
+        "--dialects": not about.dialects,
+        "--against": not about.against,
+        "--mappings field upsampling": not {"field", "upsampling"} & set(about.mappings),
+    }
+    options = ", ".join(option for option, missing in left_out.items() if missing)
+    return f"options that were left out ({options}), or images with annotated parts" if options else _PARTS
 
 
 def _cells(figure: Co12Figure) -> tuple[str, ...]:

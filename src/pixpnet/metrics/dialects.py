@@ -106,9 +106,11 @@ def dialect_scores(
         progress: told how many samples are done, of how many.
 
     Raises:
-        ValueError: if the model is in training mode.
+        ValueError: if the model is in training mode, or the dialect is unknown.
         ImageError: if an image has no box and the dialect crops to it.
     """
+    if dialect not in DIALECTS:
+        raise ValueError(f"no dialect is called {dialect!r}: choose of {', '.join(DIALECTS)}")
     rules = DIALECTS[dialect]
     published, field = scores_by_region(
         model,

@@ -89,7 +89,6 @@ class SizesCounter:
         prototypes = [grid.comparison.prototypes.detach() for grid in grids]
         distinct = sum(distinct_vectors(vectors.flatten(1)) for vectors in prototypes)
         parts = sum(distinct_vectors(vectors.flatten(2).transpose(1, 2).flatten(0, 1)) for vectors in prototypes)
-        cells = int(np.prod(self.model.fields[0].shape[-2:]))
         return Sizes(
             prototypes=self.model.num_prototypes,
             global_size=int(self.model.head.uses(LEAST).sum()),
@@ -98,7 +97,9 @@ class SizesCounter:
             refusal=self.refusal,
             distinct=distinct,
             distinct_parts=parts,
-            sparsity=sparsity(self.model.num_classes, distinct, parts, cells) if len(grids) == 1 else None,
+            sparsity=(
+                sparsity(self.model.num_classes, distinct, parts, _cells(self.model)) if len(grids) == 1 else None
+            ),
             images=len(self._names),
         )
 
@@ -119,6 +120,14 @@ def model_sizes(model: PixPNet, samples: Iterable[Sample], *, seed: int = 0, pro
     for answer in answers(model, samples, progress):
         counter.update(answer)
     return counter.compute()
+
+
+def _cells(model: PixPNet) -> int:
+    """How many cells an image of the training size has; a prototype of several cells has fewer positions."""
+    size = model.preprocessing.size
+    with torch.no_grad():
+        (embeddings,) = model.embed(torch.zeros(1, 3, size, size, device=model.device, dtype=model.dtype))
+    return embeddings.shape[-2] * embeddings.shape[-1]
 
 
 def distinct_vectors(vectors: Float[Tensor, "some numbers"]) -> int:

@@ -252,6 +252,11 @@ class EditableDecision(LinearDecision):
         """Takes other weights, in the order of `connections`; exactly 0 is no connection."""
 
 
+def own_or_nothing(addends: Float[Tensor, "batch protos"], num_classes: int) -> Float[Tensor, "batch protos"]:
+    """`Decision.largest_addends` where each prototype adds to one class: to any other one it adds nothing."""
+    return addends.clamp_min(0.0) if num_classes > 1 else addends
+
+
 def decides_own_class(
     addends: Float[Tensor, "batch protos"], labels: Int64[Tensor, " protos"], num_classes: int
 ) -> Bool[Tensor, "batch protos"]:

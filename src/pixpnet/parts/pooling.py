@@ -168,8 +168,17 @@ def pool_nearest(maps: Float[Tensor, "batch protos rows cols"]) -> Pooled:
 
 def _in_memory(maps: Tensor) -> bool:
     """Whether NumPy can read it: numbers on the CPU, not shapes that are traced."""
-    traced = type(maps) is not Tensor or torch.compiler.is_compiling() or torch.compiler.is_exporting()
-    return maps.device.type == "cpu" and maps.dtype in (torch.float32, torch.float64) and not traced
+    # torch.jit traces are no compilation, and would take the cells of their first image for all.
+    traced = torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
+    if type(maps) is not Tensor or traced or torch.compiler.is_compiling() or torch.compiler.is_exporting():
+        return False
+    if maps.device.type != "cpu" or maps.dtype not in (torch.float32, torch.float64):
+        return False
+    try:
+        maps.data_ptr()
+    except RuntimeError:  # under torch.func numbers have no place in memory
+        return False
+    return True
 
 
 def pool_distinct(

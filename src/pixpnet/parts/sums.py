@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from pixpnet.parts.decisions import Connections, EditableDecision, LinearDecision, decides_own_class
+from pixpnet.parts.decisions import Connections, EditableDecision, LinearDecision, decides_own_class, own_or_nothing
 from pixpnet.parts.ownership import Ownership
 from pixpnet.parts.ranking import ROUNDING, RankedScores, first_length
 from pixpnet.parts.reasons import ExplanationSize, OwnSum, Sum
@@ -113,6 +113,10 @@ class ClassSum(LinearDecision):
         """Without the weights of all classes."""
         return (torch.tensor(labels, device=self.labels.device)[:, None] == self.labels).float()
 
+    def largest_addends(self, scores: Tensor) -> Float[Tensor, "batch protos"]:
+        """Itself for its own class, nothing for others, where there are any."""
+        return own_or_nothing(scores, self.num_classes)
+
     def size(self) -> ExplanationSize:
         """Own scores only, and no weights: P / C and P / C."""
         own = self.num_prototypes // self.num_classes
@@ -213,6 +217,10 @@ class OwnClass(EditableDecision):
     def weights_for(self, labels: Sequence[int]) -> Float[Tensor, "labels protos"]:
         """Without those of all classes, which take a gigabyte for 5,000 of them."""
         return (torch.tensor(labels, device=self.labels.device)[:, None] == self.labels) * self.weight
+
+    def largest_addends(self, scores: Tensor) -> Float[Tensor, "batch protos"]:
+        """What it adds for its own class, nothing for others, where there are any."""
+        return own_or_nothing(scores * self.weight.detach().to(scores), self.num_classes)
 
     def size(self) -> ExplanationSize:
         """A score and a weight for each own prototype: 2 P / C and 2 P / C."""

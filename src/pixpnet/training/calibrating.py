@@ -132,7 +132,7 @@ def recalibrations(run: Run) -> tuple[Recalibration, ...]:
 def earlier_fingerprints(run: Run, model: PixPNet) -> frozenset[str]:
     """The fingerprints that this very model had before it was calibrated again; empty where lines do not lead to it."""
     lines = recalibrations(run)
-    if not lines or any(line.core != core_digest(model) for line in lines):
+    if not lines or {line.core for line in lines} != {core_digest(model)}:
         return frozenset()
     current, known = run.fingerprint(), set[str]()
     for line in reversed(lines):

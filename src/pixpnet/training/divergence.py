@@ -7,7 +7,7 @@ from pixpnet.model import PixPNet
 
 
 class TrainingDiverged(RuntimeError):
-    """The loss is no number any more; the message says what to do."""
+    """The loss became NaN or infinite; the message says what to do."""
 
 
 def diverged(run: Path, model: PixPNet, reason: str) -> TrainingDiverged:

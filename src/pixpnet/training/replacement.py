@@ -84,7 +84,8 @@ def replace_prototypes(
     for grid_candidates, rule in zip(candidates, rules, strict=True):
         patches = grid_candidates.gather(device)
         chosen = choose(patches, grid_candidates.group.rivals, rule, settings)
-        _refuse_forbidden(model, grid_candidates.group, patches, chosen)
+        if forbidden:
+            _refuse_forbidden(model, grid_candidates.group, patches, chosen)
         origins += _put_in_place(grid_candidates.group, patches, chosen, sorted(order), label_of, rule)
     model.origins = tuple(origins)
     return model.origins

@@ -33,7 +33,11 @@ class Opened:
 def opened(
     browser: Browser, explorer: Served, where: str = "", width: int = 1280, scheme: str = "light"
 ) -> Iterator[Opened]:
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
+    context = browser.new_context(  # without soft changes, so that what is looked at does not depend on when
+        viewport={"width": width, "height": 900},
+        color_scheme=scheme,  # type: ignore[arg-type]
+        reduced_motion="reduce",
+    )
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     result = Opened(context.new_page())
     result.page.on("request", lambda request: result.requests.append(request.url))
@@ -77,7 +81,6 @@ def tree_run(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def violations(page: Page) -> list[tuple[str, str]]:
-    page.wait_for_timeout(250)  # soft changes of colour
     return [(item["id"], item["nodes"][0]["html"]) for item in Axe().run(page)["violations"]]
 
 
@@ -199,7 +202,6 @@ def test_hovering_shows_fields_of_cells_and_regions_of_terms_and_keys_do_too(
         second = why.locator(".term").nth(1)
         second.hover()
         group = re.search(r"\bt(\d+)\b", second.get_attribute("class") or "")[1]  # type: ignore[index]
-        page.wait_for_timeout(300)
         on = f".why > figure .mark.g{group}"
         assert page.locator(on).first.evaluate("mark => Number(getComputedStyle(mark).opacity)") == 1
         lit = second.locator(".dim").first.evaluate("path => Number(getComputedStyle(path).opacity)")

@@ -28,6 +28,7 @@ def page(browser: Browser, mine: Served, request: pytest.FixtureRequest) -> Iter
         viewport={"width": request.param, "height": 800},
         color_scheme="dark" if request.param == 390 else "light",
         bypass_csp=False,
+        reduced_motion="reduce",
     )
     opened = context.new_page()
     problems: list[str] = []
@@ -150,11 +151,10 @@ def test_links_lead_to_a_prototype_a_verdict_and_a_filter(page: Page, mine: Serv
 
 @pytest.mark.parametrize("path", ["prototypes", "prototype/0", "verdicts", "quiz"])
 def test_no_tab_has_barriers(browser: Browser, mine: Served, path: str) -> None:
-    context = browser.new_context(bypass_csp=True)  # axe's script is not the page's
+    context = browser.new_context(bypass_csp=True, reduced_motion="reduce")  # axe's script is not the page's
     opened = context.new_page()
     opened.goto(f"{mine.address}#/{path}")
     expect(opened.get_by_role("heading", level=1)).to_be_visible()
-    opened.wait_for_timeout(300)
     result = Axe().run(opened)
     context.close()
     assert [(rule["id"], rule["nodes"][0]["html"]) for rule in result["violations"]] == []

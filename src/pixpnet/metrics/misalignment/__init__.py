@@ -1,6 +1,6 @@
 """Spatial misalignment: what changes in a prototype's score when only pixels outside of its region change."""
 
-from pixpnet.metrics.misalignment.attacks import ATTACKS, Attack, AttackSettings
+from pixpnet.metrics.misalignment.attacks import ATTACKS, Attack, Attacked, AttackSettings
 from pixpnet.metrics.misalignment.measuring import attack_images, misalignment
 from pixpnet.metrics.misalignment.protection import PROTECTIONS, Protection
 from pixpnet.metrics.misalignment.record import AttackedImage, AttackedPrototype, Misalignment, summarize
@@ -10,6 +10,7 @@ __all__ = [
     "PROTECTIONS",
     "Attack",
     "AttackSettings",
+    "Attacked",
     "AttackedImage",
     "AttackedPrototype",
     "Misalignment",

@@ -20,6 +20,7 @@ from pixpnet.progress import Progress
 
 Attack = Literal["noise", "pgd"]
 ATTACKS: tuple[Attack, ...] = get_args(Attack)
+Attacked = Literal["best", "class"]
 
 
 def attack_named(name: str) -> Attack:
@@ -50,9 +51,11 @@ class AttackSettings:
     step: float = 0.01
     steps: int = 40
     margin: int = 10
-    attacked: Literal["best", "class"] = "best"
+    attacked: Attacked = "best"
 
     def __post_init__(self) -> None:
+        if self.attacked not in get_args(Attacked):
+            raise ValueError(f"no prototypes are called {self.attacked!r}: choose of {', '.join(get_args(Attacked))}")
         if not (self.reach > 0 and self.step > 0 and self.steps >= 1 and self.margin >= 0):
             raise ValueError(
                 f"reach and step are positive, steps are 1 or more, a margin is not negative, got {self.reach}, "

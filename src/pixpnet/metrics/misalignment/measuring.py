@@ -67,8 +67,10 @@ def misalignment(
         progress: told how many images are done, of how many.
 
     Raises:
-        ValueError: if the model is in training mode, a name is unknown, or a sample does not fit.
+        ValueError: if the model is in training mode, a name is unknown, or a sample does not fit, or two have one name.
     """
+    if len({sample.id for sample in samples}) < len(samples):
+        raise ValueError("two samples have the same id, by which results are kept: give each its own")
     progress, task = progress or silent, f"misalignment, {attack}, {protected}"
     attacked: dict[str, AttackedImage] = {}
     starts = range(0, len(samples), batch_size)

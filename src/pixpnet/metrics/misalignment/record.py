@@ -4,7 +4,7 @@
 |---|---|
 | PAC, activation change | 1 - a_t(x') / a_t(x), scores clipped at 0; undefined where a_t(x) is 0 |
 | fixed-cell PAC | the same of the similarity at the cell that spoke before the attack |
-| PRC, ranking change | prototypes of other classes that score higher than t: how many more than before |
+| PRC, ranking change | prototypes of other classes that score higher than t: how many more; undefined with PAC |
 | PLC, location change | 1 - IoU of the map's highest tenth before and after; undefined where both are empty |
 | AC, accuracy change | accuracy before minus after |
 
@@ -14,12 +14,13 @@ PLC depends on the whole map, and is not bound by that.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean, median
 
 from pixpnet.metrics.bootstrap import DefinedMean, defined_mean
 from pixpnet.metrics.misalignment.attacks import Attack, AttackSettings
 from pixpnet.metrics.misalignment.protection import Protection
+from pixpnet.records import ADDED_LATER
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,9 @@ class AttackedPrototype:
         return 1 - self.cell_after / self.cell_before if self.cell_before > 0 else None
 
     @property
-    def prc(self) -> float:
-        """Ranking change."""
-        return self.rivals_after - self.rivals_before
+    def prc(self) -> float | None:
+        """Ranking change; None where the score was 0: clipped there, scores have no order."""
+        return self.rivals_after - self.rivals_before if self.before > 0 else None
 
     @property
     def plc(self) -> float | None:
@@ -100,6 +101,8 @@ class Misalignment:
         accuracy_before, accuracy_after: on these images.
         free: share of the pixels that could be changed; where it is small an attack can do little.
         moved: how many prototypes' cells changed by more than rounding can; 0 with the exact field protected.
+        attacked: how many prototypes were attacked, in all images together.
+        scoreless: how many of those had a score of 0, so that their PAC and PRC are undefined and in no image's mean.
         changes: the activation change of each image, to be drawn; None where it is undefined.
     """
 
@@ -118,6 +121,8 @@ class Misalignment:
     free: DefinedMean
     moved: int
     changes: tuple[float | None, ...]
+    attacked: int = field(default=0, metadata=ADDED_LATER)
+    scoreless: int = field(default=0, metadata=ADDED_LATER)
 
 
 def summarize(
@@ -152,6 +157,8 @@ def summarize(
         free=defined_mean([image.free for image in attacked], names, seed),
         moved=sum(one.moved for image in attacked for one in image.prototypes),
         changes=tuple(activations),
+        attacked=sum(len(image.prototypes) for image in attacked),
+        scoreless=sum(one.pac is None for image in attacked for one in image.prototypes),
     )
 
 

@@ -2,7 +2,7 @@
 
 Each figure stands once, under the property that it says most about. Two names mislead and are kept apart: Co-12's
 *consistency* asks whether a second training gives the same explanations, and the S_con of prototype papers, whether a
-prototype shows one part, is *covariate complexity* here. Four properties have no figure of one run: what is missing is
+prototype shows one part, is *covariate complexity* here. Three properties have no figure of one run: what is missing is
 said instead. What a figure does not mean is said for each in `docs/trust.md`.
 """
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pixpnet.config import RunConfig, config_from_plain, plain_config
 from pixpnet.mapping import MAPPINGS
@@ -16,7 +16,7 @@ from pixpnet.metrics.dialects import DialectName
 from pixpnet.metrics.distinctiveness import Distinctiveness
 from pixpnet.metrics.doubt import SignResult
 from pixpnet.metrics.health import PrototypeHealth
-from pixpnet.metrics.misalignment import ATTACKS, PROTECTIONS, Attack, Misalignment, Protection
+from pixpnet.metrics.misalignment import ATTACKS, PROTECTIONS, Attack, Attacked, Misalignment, Protection
 from pixpnet.metrics.ordering import StatedError
 from pixpnet.metrics.origin_places import PrototypePlaces
 from pixpnet.metrics.purity import Purity
@@ -67,7 +67,7 @@ class MeasureSettings:
     seed: int = 0
     attacks: tuple[Attack, ...] = field(default=ATTACKS, metadata=_NOT_MEASURED)
     protected: tuple[Protection, ...] = field(default=PROTECTIONS, metadata=_NOT_MEASURED)
-    attacked: Literal["best", "class"] = field(default="best", metadata=ADDED_LATER)
+    attacked: Attacked = field(default="best", metadata=ADDED_LATER)
     attack_samples: int | None = field(default=None, metadata=ADDED_LATER)
     dialects: tuple[DialectName, ...] = field(default=("evalprotopnet", "pixpnet"), metadata=_NOT_MEASURED)
     against: tuple[str, ...] = field(default=("noise",), metadata=_NOT_MEASURED)
@@ -78,6 +78,17 @@ class MeasureSettings:
             raise ValueError(f"no mapping is called {unknown[0]!r}: choose of {', '.join(MAPPINGS)}")
         if not self.mappings or len(set(self.mappings)) < len(self.mappings):
             raise ValueError("name at least one mapping, and each once")
+        for what, names, known in (
+            ("attack", self.attacks, ATTACKS),
+            ("protected region", self.protected, PROTECTIONS),
+            ("dialect", self.dialects, get_args(DialectName)),
+            ("attacked prototypes", (self.attacked,), get_args(Attacked)),
+        ):
+            if wrong := [name for name in names if name not in known]:
+                raise ValueError(f"no {what} is called {wrong[0]!r}: choose of {', '.join(known)}")
+        for given in (self.attacks, self.protected, self.dialects, self.against):
+            if len(set(given)) < len(given):
+                raise ValueError(f"name each once, not {' '.join(given)}")
         if self.parts_only and self.samples:
             raise ValueError(f"without relevance ordering there are no samples for it, got {self.samples}")
         samples = None if self.parts_only else self.samples

@@ -112,6 +112,7 @@ def test_distances_of_nearest_cells_hand_their_gradient_to_those_cells() -> None
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.trace` is deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")  # from the check of shapes, which only tests have
 def test_a_traced_network_finds_the_cells_of_other_images_too() -> None:
     generator = torch.Generator().manual_seed(0)
     first, second = (torch.rand(1, 3, 4, 5, generator=generator) for _ in range(2))

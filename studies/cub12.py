@@ -58,7 +58,7 @@ class Lines(Nobody):
 
 
 def main() -> int:
-    """Trains, judges, prints."""
+    """Trains, evaluates, prints."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True)
     parser.add_argument("--backbone", required=True)

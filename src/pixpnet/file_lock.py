@@ -1,8 +1,8 @@
 """Locks on open files, which the system frees however a process ends. There are such on Linux and macOS.
 
 Windows locks ranges of bytes against reading too, and frees them at some later time; nobody has run what is here there,
-so it is refused instead of guessed. Only what several processes may do at once takes a lock (training, scanning,
-searching, measuring), so that fields, predictions and explanations do without.
+so it is refused instead of guessed. Only what several processes may do at once takes a lock (training, searching,
+measuring), so that fields, predictions and explanations do without; a scan of images goes on without one.
 """
 
 from typing import IO

@@ -41,7 +41,13 @@ def co12_lines(table: Table) -> list[str]:
         if not entry.figures:
             lines.append(f"  not measured here; it takes {entry.missing or _missing(table)}")
     notes = [f"Not measured: {note}." for note in table.further.notes]
-    return [*lines, *notes, "", LEGEND, "What each figure does not mean: docs/trust.md."]
+    return [
+        *lines,
+        *notes,
+        "",
+        LEGEND,
+        'What each figure does not mean: "Can I trust it?" in the documentation (docs/trust.md).',
+    ]
 
 
 def _missing(table: Table) -> str:

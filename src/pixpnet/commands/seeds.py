@@ -44,9 +44,9 @@ def run_seeds(args: Namespace, config: RunConfig, summary: Callable[[Metrics, Pa
     except KeyboardInterrupt:
         sys.stderr.write(f"\nstopped; what was trained is kept in {args.out}. The same command goes on from there\n")
         return 130
-    judged = [Run(folder).read_metrics() for folder in folders]
+    of_seeds = [Run(folder).read_metrics() for folder in folders]
     for split in ("validation", "test"):
-        accuracies = [figures[split]["accuracy"] for figures in judged if figures[split] is not None]
+        accuracies = [figures[split]["accuracy"] for figures in of_seeds if figures[split] is not None]
         if accuracies:
             spread = f" ± {percent(stdev(accuracies))}" if len(accuracies) > 1 else ""
             listed = ", ".join(map(percent, accuracies))

@@ -57,9 +57,9 @@ def derive_run(
             new.write(name, text)
         if run.crops.is_dir():
             shutil.copytree(run.crops, new.crops, dirs_exist_ok=True)
-        judged = partial(_judged, model, before, data, progress)
+        evaluate_on = partial(_evaluate_on, model, before, data, progress)
         former = run.read_metrics()
-        metrics = evaluated(new, model, data, judged, opening, int(former["chosen_epoch"]), int(former["epochs"]))
+        metrics = evaluated(new, model, data, evaluate_on, opening, int(former["chosen_epoch"]), int(former["epochs"]))
         new.write_metrics(metrics)
         finish(new)
         if out.exists():
@@ -68,7 +68,7 @@ def derive_run(
     return metrics
 
 
-def _judged(
+def _evaluate_on(
     model: PixPNet, before: PixPNet, data: DataSet, progress: Progress | None, entries: tuple[Entry, ...], task: str
 ) -> Evaluated:
     batches = plain_loader(data, entries, model.preprocessing, Loading(_BATCH))

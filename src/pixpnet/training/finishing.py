@@ -60,7 +60,7 @@ class Metrics:
 
 
 def finish(fitting: Fitting, config: RunConfig, data: DataSet, device: torch.device) -> Metrics:
-    """Takes the kept model from its file, as anyone else will, and judges that."""
+    """Takes the kept model from its file, as anyone else will, and evaluates that."""
     run, material, watcher = fitting.run, fitting.material, fitting.watcher
     if not any(line.best for line in fitting.lines):
         raise RunError(
@@ -75,7 +75,7 @@ def finish(fitting: Fitting, config: RunConfig, data: DataSet, device: torch.dev
 
     before = before_replacement(run, model)
 
-    def judged(entries: tuple[Entry, ...], task: str) -> Evaluated:
+    def evaluate_on(entries: tuple[Entry, ...], task: str) -> Evaluated:
         telling, features = named(watcher.busy, task), material.features
         if features is None:
             batches = plain_loader(data, entries, model.preprocessing, material.loading)
@@ -93,7 +93,7 @@ def finish(fitting: Fitting, config: RunConfig, data: DataSet, device: torch.dev
     by_folds = None
     if cheap_folds(fitting, config, data):
         by_folds = partial(scores_by_folds, fitting, config, data, device, watcher.busy)
-    metrics = evaluated(run, model, data, judged, opening, chosen.epoch, len(fitting.lines), by_folds)
+    metrics = evaluated(run, model, data, evaluate_on, opening, chosen.epoch, len(fitting.lines), by_folds)
     return replace(metrics, replacement=bound_in(fitting.lines[: chosen.epoch], len(data.val)))
 
 
@@ -111,7 +111,7 @@ def evaluated(
     run: Run,
     model: PixPNet,
     data: DataSet,
-    judged: Callable[[tuple[Entry, ...], str], Evaluated],
+    evaluate_on: Callable[[tuple[Entry, ...], str], Evaluated],
     opening: str,
     chosen_epoch: int,
     epochs: int,
@@ -122,15 +122,15 @@ def evaluated(
     Args:
         run: whose answers are kept, and which records that the test split is opened.
         model: of the run.
-        data: whose validation images are judged, and test images where they are opened.
-        judged: from images, and what is being done, to how the model did on them.
+        data: whose validation images are evaluated, and test images where they are opened.
+        evaluate_on: from images, and what is being done, to how the model did on them.
         opening: why the test split is opened; empty where it stays closed.
         chosen_epoch: of the model.
         epochs: how many there were.
         by_folds: scores of training images by models that did not learn from them, where validation images are few and
             that is cheap.
     """
-    validation = judged(data.val, "final evaluation, validation")
+    validation = evaluate_on(data.val, "final evaluation, validation")
     splits = {"val": validation.scores}
     folds = None if by_folds is None else by_folds()
     if folds is not None:
@@ -141,7 +141,7 @@ def evaluated(
     test = None
     if opening:
         entries = data.test.open(run.recorder(), opening)
-        test = judged(entries, "final evaluation, test")
+        test = evaluate_on(entries, "final evaluation, test")
         splits["test"] = test.scores
         answers += answer_lines("test", entries, test.scores.logits, model.class_names)
     replaced = model.origins is not None

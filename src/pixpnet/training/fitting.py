@@ -344,7 +344,7 @@ class Fitting(pl.LightningModule):
             self.watcher.busy(task, done, total)
 
     def _share_statistics(self) -> None:
-        """Batch statistics of the leading process for all, so that all judge the same network."""
+        """Batch statistics of the leading process for all, so that all evaluate the same network."""
         if self.trainer.world_size > 1:
             for buffer in self.model.buffers():
                 dist.broadcast(buffer, src=0)

@@ -38,6 +38,7 @@ def test_a_folder_is_answered_picture_by_picture_as_a_table(
         "runner-up probability",
         "calibrated",
         "doubt",
+        "rare",
     ]
     assert [row["file"] for row in rows] == [str(path) for path in sorted((pictures / "test").rglob("*.png"))]
     model = PixPNet.load(trained.path)
@@ -48,7 +49,7 @@ def test_a_folder_is_answered_picture_by_picture_as_a_table(
         assert model.calibration is not None
         (shares,) = (logits / model.calibration.temperature).softmax(dim=1).tolist()
         # Nine images were too few for a limit of doubt.
-        assert (row["calibrated"], row["doubt"]) == ("yes", "")
+        assert (row["calibrated"], row["doubt"], row["rare"]) == ("yes", "", "")
         (first, one), (second, two), _ = sorted(zip(model.class_names, shares, strict=True), key=lambda pair: -pair[1])
         assert (row["class"], row["runner-up"]) == (first, second)
         # The logarithm of a distance near 0 makes much of the rounding by which batches differ.

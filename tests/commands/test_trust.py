@@ -1,11 +1,15 @@
 """Certainty on the command line: sets of classes, evaluation, doubt against other data, and the report's section."""
 
+import csv
+import io
 import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from safetensors import safe_open
+from safetensors.torch import save_file
 
 from pixpnet.cli import main
 from pixpnet.model import PixPNet
@@ -17,11 +21,22 @@ from tests.training.conftest import Trained
 def sure(trained: Trained, tmp_path: Path) -> Path:
     """A copy of a run whose model doubts everything, and whose sets need 19 images, which it has."""
     run = Path(shutil.copytree(trained.path, tmp_path / "run"))
+    limited(run, 1e6, None)
+    return run
+
+
+def limited(run: Path, least_logit: float, least_score: float | None) -> None:
+    """Gives a run's model other limits of doubt."""
     model = PixPNet.load(run)
     assert model.calibration is not None
-    model.calibration = replace(model.calibration, images=19, nonconformity=(0.5,) * 19, least_logit=1e6)
+    model.calibration = replace(
+        model.calibration, images=19, nonconformity=(0.5,) * 19, least_logit=least_logit, least_score=least_score
+    )
     Run(run).keep_calibrated(model)
-    return run
+
+
+LITTLE_EVIDENCE = "no class gets as much evidence"
+NO_MATCH = "no part matches a prototype as well"
 
 
 def test_too_few_images_give_all_classes_and_say_so(
@@ -42,11 +57,83 @@ def test_doubt_is_said_in_words_tables_and_json(sure: Path, pictures: Path, caps
     out = capsys.readouterr().out
     assert "looks like nothing that the model knows" in out and "may be: " in out
     assert main(["predict", str(sure), picture, "--csv"]) == 0
-    assert capsys.readouterr().out.splitlines()[1].endswith(",yes,yes")
+    assert capsys.readouterr().out.splitlines()[1].endswith(",yes,yes,logit")
     assert main(["predict", str(sure), picture, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["doubt"]["raised"] is True
     assert main(["explain", str(sure), picture]) == 0
     assert capsys.readouterr().out.startswith("This looks like nothing that the model knows")
+
+
+@pytest.mark.parametrize(
+    ("limits", "rare"),
+    [((1e6, -1e6), ["logit"]), ((-1e6, 1e6), ["score"]), ((1e6, 1e6), ["logit", "score"]), ((-1e6, -1e6), [])],
+)
+def test_the_warning_says_which_sign_is_rare(
+    sure: Path,
+    pictures: Path,
+    limits: tuple[float, float],
+    rare: list[str],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    limited(sure, *limits)
+    picture = str(pictures / "test" / "red" / "0.png")
+
+    def printed(*arguments: str) -> str:
+        assert main([arguments[0], str(sure), *arguments[1:]]) == 0
+        return " ".join(capsys.readouterr().out.split())
+
+    for text in (printed("predict", picture), printed("explain", picture), printed("explain", picture, "--all")):
+        assert (LITTLE_EVIDENCE in text, NO_MATCH in text) == ("logit" in rare, "score" in rare)
+        assert ("as in 95 % of validation images" in text) == bool(rare) == ("is not to be trusted" in text)
+    (line,) = list(csv.DictReader(io.StringIO(printed_table(sure, picture, capsys))))
+    assert (line["doubt"], line["rare"]) == ("yes" if rare else "no", ";".join(rare))
+    (record,) = json.loads(printed("predict", picture, "--json"))
+    assert record["doubt"]["rare"] == rare and record["doubt"]["raised"] == bool(rare)
+    assert (record["doubt"]["least_logit"], record["doubt"]["least_score"]) == limits
+    (result,) = json.loads(printed("doubt", "noise", "--images", "5", "--json"))
+    assert result["warned"] == float(bool(rare)) and (result["limit"], result["score_limit"]) == limits
+    assert len(result["known_scores"]) == 12 and len(result["other_scores"]) == 5
+    assert "largest score below" in printed("doubt", "noise", "--images", "5")
+    # Of validation images, too, whose scores are measured on the way, and not read.
+    table = json.loads(printed("evaluate", "--split", "val", "--json"))["certainty"]
+    assert table["warned"] == float(bool(rare))
+    assert main(["report", str(sure), "--examples", "1", "--out", str(tmp_path / "report.html")]) == 0
+    page = (tmp_path / "report.html").read_text()
+    assert "or no part matches a prototype well enough (largest score below" in page
+    assert (NO_MATCH in page, LITTLE_EVIDENCE in page) == ("score" in rare, "logit" in rare)
+
+
+def printed_table(run: Path, picture: str, capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(["predict", str(run), picture, "--csv"]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_file_of_an_earlier_version_has_one_limit_opens_and_warns_by_it(
+    sure: Path, pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with safe_open(sure / "model.safetensors", framework="pt") as opened:
+        card = json.loads(opened.metadata()["pixpnet"])
+        tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+    card["calibration"].pop("least_score", None)
+    save_file(tensors, tmp_path / "old.safetensors", {"pixpnet": json.dumps(card)})
+    picture = str(pictures / "test" / "red" / "0.png")
+    assert main(["predict", str(tmp_path / "old.safetensors"), picture]) == 0
+    assert LITTLE_EVIDENCE in capsys.readouterr().out
+    model = PixPNet.load(tmp_path / "old.safetensors")
+    assert model.calibration is not None and model.calibration.least_score is None
+    model.save(tmp_path / "again.safetensors")
+    assert PixPNet.load(tmp_path / "again.safetensors").calibration == model.calibration
+
+
+def test_results_of_an_earlier_version_are_still_drawn(sure: Path, tmp_path: Path) -> None:
+    assert main(["doubt", str(sure), "noise", "--images", "5"]) == 0
+    path = sure / "doubt" / "doubt.json"
+    plain = json.loads(path.read_text())
+    later = {"score_limit", "known_scores", "other_scores"}
+    path.write_text(json.dumps([{key: value for key, value in one.items() if key not in later} for one in plain]))
+    assert main(["report", str(sure), "--examples", "0", "--out", str(tmp_path / "report.html")]) == 0
+    assert "limits below which the model warns" in (tmp_path / "report.html").read_text()
 
 
 def test_doubt_against_noise_is_measured_and_in_the_report(

@@ -45,7 +45,7 @@ def test_a_temperature_makes_logits_that_are_too_sharp_honest() -> None:
         SplitScores(logits[part], labels[part], logits[part].amax(dim=1), torch.ones(1500, dtype=torch.int64))
         for part in (slice(0, 1500), slice(1500, 3000))
     ]
-    known = calibrate(scores[0].logits, scores[0].labels, "validation")
+    known = calibrate(scores[0].logits, scores[0].largest_scores, scores[0].labels, "validation")
     assert known is not None
     table = certainty_table(scores[1], known, "test")
     assert table is not None

@@ -64,6 +64,30 @@ def test_the_rarer_of_two_signs_sees_what_either_sees() -> None:
     assert rarer.auroc.mean == sum(pairs) / 12 == 9.5 / 12
 
 
+def test_rarity_is_told_among_the_images_that_the_limits_are_from() -> None:
+    known, others = split([9, 8, 7, 6], [1] * 4), split([5, 4], [1] * 2)
+    assert rarer_area(known, others, None) == 1.0
+    # Among these all of them are as rare as can be: nothing tells them apart.
+    assert rarer_area(known, others, split([20, 30], [1] * 2)) == 0.5
+    # And among these 9 and 8 are known, the rest is not.
+    assert rarer_area(known, others, split([7.5] * 3, [1] * 3)) == (2 * 2 + 2 * 2 * 0.5) / 8
+
+
+def rarer_area(known: SplitScores, others: SplitScores, calibrated_on: SplitScores | None) -> float:
+    result = compare_doubt(real(), known, "val", others, "others", "", calibrated_on=calibrated_on)
+    assert result.signs[-1].sign == RARER and result.signs[-1].auroc is not None
+    return result.signs[-1].auroc.mean
+
+
+def test_the_model_warns_of_images_below_either_limit() -> None:
+    model = real()
+    model.calibration = Calibration(1.0, "validation", 1, (0.1,), 4.0, least_score=2.0)
+    others = replace(split([8, 1, 8, 8], [1] * 4), largest_scores=torch.tensor([1.0, 8.0, 8.0, 2.0]))
+    result = compare_doubt(model, others, "val", others, "others", "")
+    assert result.warned == 0.5 and (result.limit, result.score_limit) == (4.0, 2.0)
+    assert result.other_scores == (1.0, 8.0, 8.0, 2.0)
+
+
 def test_where_lists_cannot_be_told_the_reason_is() -> None:
     known = split([9, 8], [UNKNOWN] * 2)
     result = compare_doubt(real(), known, "val", known, "itself", "bounds say nothing")

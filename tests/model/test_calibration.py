@@ -9,14 +9,13 @@ from hypothesis import strategies as st
 from pixpnet.model.calibration import (
     Calibration,
     calibrate,
-    doubt,
     fewest_images,
     fit_temperature,
-    least_known,
     prediction_set,
     probabilities,
     set_limit,
 )
+from pixpnet.model.doubt import least_known
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -63,8 +62,8 @@ def test_a_temperature_changes_no_answer(seed: int, temperature: float) -> None:
     assert torch.equal(probabilities(logits, temperature).argmax(dim=1), logits.argmax(dim=1))
 
 
-def plain(nonconformity: list[float], least_logit: float | None = None) -> Calibration:
-    return Calibration(1.0, "validation", len(nonconformity), tuple(sorted(nonconformity)), least_logit)
+def plain(nonconformity: list[float]) -> Calibration:
+    return Calibration(1.0, "validation", len(nonconformity), tuple(sorted(nonconformity)), None)
 
 
 def test_the_limit_of_a_set_is_the_right_order_statistic() -> None:
@@ -87,7 +86,7 @@ def test_sets_hold_the_true_class_as_often_as_they_promise(coverage: float) -> N
     held, sizes = [], []
     for seed in range(150):
         logits, labels = drawn(seed, 80, 4, 5.0)
-        calibration = calibrate(logits[:40], labels[:40], "validation")
+        calibration = calibrate(logits[:40], logits[:40, 0], labels[:40], "validation")
         assert calibration is not None
         for row, label in zip(logits[40:], labels[40:].tolist(), strict=True):
             chosen = prediction_set(calibration, row, coverage)
@@ -124,15 +123,8 @@ def test_warnings_of_new_known_images_are_as_rare_as_stated() -> None:
     assert 0.02 < np.mean(alarms) < 0.05
 
 
-def test_doubt_needs_a_limit_and_is_raised_below_it() -> None:
-    assert doubt(None, 3.0) is None and doubt(plain([0.1]), 3.0) is None
-    known = plain([0.1], least_logit=2.0)
-    low, high = doubt(known, 1.9), doubt(known, 2.0)
-    assert low is not None and low.raised and high is not None and not high.raised
-
-
 def test_without_images_there_is_no_calibration() -> None:
-    assert calibrate(torch.zeros(0, 3), torch.zeros(0, dtype=torch.int64), "validation") is None
+    assert calibrate(torch.zeros(0, 3), torch.zeros(0), torch.zeros(0, dtype=torch.int64), "validation") is None
 
 
 @pytest.mark.parametrize("numbers", [(0.2, 0.1), (0.1,)])

@@ -31,7 +31,8 @@ from tests.training.material import small_config
 def test_the_model_file_keeps_what_validation_says_about_certainty(trained: Trained) -> None:
     model, scores = PixPNet.load(trained.path), read_scores(Run(trained.path))
     assert set(scores) == {"val", "test"}
-    assert model.calibration == calibrate(scores["val"].logits, scores["val"].labels, "validation")
+    val = scores["val"]
+    assert model.calibration == calibrate(val.logits, val.largest_scores, val.labels, "validation")
     assert model.calibration is not None and model.calibration.images == 9
     # Of 9 images no twentieth can be told.
     assert model.calibration.least_logit is None
@@ -82,7 +83,8 @@ def test_few_validation_images_and_kept_features_ask_models_that_did_not_see_an_
     model, scores = PixPNet.load(tmp_path / "run"), read_scores(Run(tmp_path / "run"))
     known = model.calibration
     assert known is not None and 0 < known.correction < 10
-    assert known == calibrate(scores["folds"].logits, scores["folds"].labels, "folds", known.correction)
+    held = scores["folds"]
+    assert known == calibrate(held.logits, held.largest_scores, held.labels, "folds", known.correction)
     everything = {entry.id for entry in Run(tmp_path / "run").data().train}
     held_out = [everything - {entry.id for entry in data.train} for data in learnt]
     assert len(held_out) == 5 and sum(map(len, held_out)) == len(everything) == len(scores["folds"]) == 24

@@ -15,11 +15,14 @@ from matplotlib.patches import PathPatch
 from matplotlib.text import Text
 
 from pixpnet.box import Box
-from pixpnet.explanation.answer import Deciding
+from pixpnet.explanation.answer import Certainty, Deciding
 from pixpnet.explanation.deciding_text import deciding_text
 from pixpnet.mapping.scene import Heatmaps
+from pixpnet.metrics.doubt import DoubtResult
+from pixpnet.model.doubt import Doubt, Source
 from pixpnet.views.explanation_figure import explanation_figure
 from pixpnet.views.tags import tag_places
+from pixpnet.views.trust_figures import doubt_figure
 from tests.views.material import HOSTILE, SIZE, comb, explained, explanation, proof, term
 
 LONG = "Northern long-tailed Schrenck's bittern of the eastern marshes " * 3
@@ -115,6 +118,29 @@ def test_the_scores_that_decide_are_said_in_full(heat: bool) -> None:
     figure = explanation_figure(known, maps(count) if heat else None, "some heat" if heat else "")
     assert deciding_text(known) in " ".join(text.get_text() for text in words_of(figure))
     assert_readable(figure)
+
+
+@pytest.mark.parametrize("source", ["validation", "folds", None])
+@pytest.mark.parametrize("numbers", [(12.3, 0.9), (123456.7, 0.4), (12.3, 0.4)])
+def test_doubt_is_said_on_one_line_whichever_sign_is_rare(source: Source | None, numbers: tuple[float, float]) -> None:
+    doubtful = Doubt(numbers[0], 31.0, 0.05, 360, numbers[1], 0.6, source)
+    certainty = Certainty(1.3, source or "validation", 360, doubtful)
+    figure = explanation_figure(replace(explanation([explained(0, "jay", [term(0), term(1)])]), certainty=certainty))
+    assert_readable(figure)
+    (warned,) = [text.get_text() for text in words_of(figure) if "looks like nothing" in text.get_text()]
+    assert warned.endswith(".") and "…" not in warned
+    assert ("no class gets as much evidence" in warned) == ("logit" in doubtful.rare)
+    assert ("no part matches" in warned) == ("score" in doubtful.rare)
+
+
+def test_the_limits_of_both_signs_are_on_the_figure_of_doubt() -> None:
+    numbers = (1.0, 2.0, 3.0)
+    result = DoubtResult("noise", "test", (), 0.5, 1.5, numbers, numbers, 0.4, numbers, numbers)
+    figure = doubt_figure([result, replace(result, against="folder:/some/where/else")])
+    text = said(figure)
+    assert text.count("doubt below") == 2 and "largest logit" in text and "largest score" in text and "else" in text
+    earlier = doubt_figure([result, replace(result, known_scores=(), other_scores=(), score_limit=None)])
+    assert said(earlier).count("doubt below") == 1 and "largest score" not in said(earlier)
 
 
 def test_terms_that_do_not_fit_are_summed_up() -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Write = Callable[[Prediction], None]
     Sets = Callable[[Ranking], tuple[int, ...]]
 
-COLUMNS = ("file", "class", "probability", "runner-up", "runner-up probability", "calibrated", "doubt")
+COLUMNS = ("file", "class", "probability", "runner-up", "runner-up probability", "calibrated", "doubt", "rare")
 SET_COLUMN = "classes"
 _SHOWN = 3
 
@@ -67,7 +67,7 @@ def as_text(stream: TextIO, answers: Answers) -> Iterator[Write]:
 
 @contextmanager
 def as_csv(stream: TextIO, answers: Answers) -> Iterator[Write]:
-    """A table; a set of classes is one cell, with semicolons."""
+    """A table; a set of classes is one cell, with semicolons, and so are rare signs."""
     table = csv.writer(stream, lineterminator="\n")
     table.writerow(COLUMNS if answers.sets is None else (*COLUMNS, SET_COLUMN))
     calibrated = "no" if answers.calibration is None else "yes"
@@ -76,8 +76,9 @@ def as_csv(stream: TextIO, answers: Answers) -> Iterator[Write]:
         ranking, names = answer.ranking, answers.names
         best = [(names[label], f"{ranking.probabilities[label]:.6f}") for label in ranking.labels[:2]]
         doubt = "" if ranking.doubt is None else "yes" if ranking.doubt.raised else "no"
+        rare = "" if ranking.doubt is None else ";".join(ranking.doubt.rare)
         classes = () if answers.sets is None else (";".join(names[label] for label in answers.sets(ranking)),)
-        table.writerow((answer.path, *(cell for pair in best for cell in pair), calibrated, doubt, *classes))
+        table.writerow((answer.path, *(cell for pair in best for cell in pair), calibrated, doubt, rare, *classes))
 
     yield write
 
@@ -98,7 +99,7 @@ def as_json(stream: TextIO, answers: Answers) -> Iterator[Write]:
             "logits": {names[label]: ranking.logits[label] for label in ranking.labels},
             "probabilities": {names[label]: ranking.probabilities[label] for label in ranking.labels},
             "temperature": None if known is None else known.temperature,
-            "doubt": None if doubt is None else {"raised": doubt.raised, **asdict(doubt)},
+            "doubt": None if doubt is None else {"raised": doubt.raised, "rare": doubt.rare, **asdict(doubt)},
         }
         if answers.sets is not None:
             record["classes"] = [names[label] for label in answers.sets(ranking)]

@@ -58,7 +58,7 @@ def run(args: Namespace) -> int:
 
 
 def _lines(result: CalibratedRun, run: Path) -> list[str]:
-    from pixpnet.explanation.certainty import calibration_words
+    from pixpnet.explanation.certainty import calibration_words, limits_words
     from pixpnet.training.folds import FEWEST
 
     before, after = result.before, result.after
@@ -74,7 +74,8 @@ def _lines(result: CalibratedRun, run: Path) -> list[str]:
         lines.append("It was not calibrated before.")
     else:
         lines.append(f"Before: temperature {before.temperature:.3g}, from {before.images} images ({before.source}).")
-    doubted = "none: too few images" if after.least_logit is None else f"largest logit below {after.least_logit:.2f}"
-    lines.append(f"Doubt: {doubted}.")
+    lines.append(limits_words(after))
+    if after.least_logit is None:
+        lines.append(f"{after.images} images are too few for one.")
     lines.append(f"The run: {run}; how honest it is: pixpnet report {run}, or pixpnet evaluate {run} --split val")
     return lines

@@ -23,8 +23,9 @@ EXAMPLES = """examples:
   pixpnet doubt runs/birds noise folder:photos        photographs, too; of another data set no test image is opened
   pixpnet doubt runs/photos birds --json              drawn birds against a model of photographs
 
-Known images are those that the run was evaluated on, whose scores it kept: nothing is opened for them. The result is
-kept in RUN/doubt, where the report finds it.
+Known images are those that the run was evaluated on, whose scores it kept: nothing is opened for them. The model warns
+by the last sign, the rarer of the largest logit and the largest score. The result is kept in RUN/doubt, where the
+report finds it.
 
 What it does not mean: other images than these may look more, or less, like something known."""
 
@@ -100,8 +101,18 @@ def _text(result: DoubtResult) -> str:
     if result.warned is None:
         warned = "The model has no limit for doubt: it was trained by an earlier version, or on too few images."
     else:
-        warned = f"It warns of {percent(result.warned)} of them (largest logit below {result.limit:.2f})."
+        warned = f"It warns of {percent(result.warned)} of them ({_by_sign(result)})."
     return "\n".join([head, *aligned(rows), warned, ""])
+
+
+def _by_sign(result: DoubtResult) -> str:
+    """How many of the others are below each limit."""
+    signs = [("logit", result.limit, result.other_logits), ("score", result.score_limit, result.other_scores)]
+    return "; ".join(
+        f"largest {name} below {limit:.4g}: {percent(sum(value < limit for value in values) / len(values))}"
+        for name, limit, values in signs
+        if limit is not None
+    )
 
 
 def _interval(estimate: Estimate) -> str:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pixpnet.model.calibration import Doubt, Source
+from pixpnet.model.doubt import Doubt, Source
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,7 @@ def _explanation(
         score_note=_score_note(seen.grid for seen in common.grids),
         other_answers=tuple(OtherAnswer(rule, model.class_names[int(answers)]) for rule, answers in others.items()),
         choice_note=head.choice_note,
-        certainty=certainty_of(model, max(logits)),
+        certainty=certainty_of(model, max(logits), max(listed_scores)),
     )
 
 

@@ -14,7 +14,7 @@ from pixpnet.explanation.explaining import as_the_network_sees, explain_batch
 from pixpnet.explanation.proving import prove
 from pixpnet.explanation.record import Explanation
 from pixpnet.model import PixPNet
-from pixpnet.model.calibration import Doubt
+from pixpnet.model.doubt import Doubt
 from pixpnet.model.predicting import rankings
 
 

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from pixpnet.metrics.bootstrap import Estimate
-from pixpnet.model.calibration import Calibration, prediction_set, probabilities, set_limit
+from pixpnet.model.calibration import Calibration, prediction_set, probabilities, set_limit, warned_of
 from pixpnet.training import Interval
 from pixpnet.training.evaluation import wilson
 from pixpnet.training.kept_scores import SplitScores
@@ -115,8 +115,8 @@ def certainty_table(
     """
     if not len(scores):
         return None
-    limit = calibration.least_logit
-    warned = None if limit is None else int((scores.logits.double().amax(dim=1) < limit).sum())
+    doubted = warned_of(calibration, scores.logits, scores.largest_scores)
+    warned = None if doubted is None else int(doubted.sum())
     return CertaintyTable(
         split=split,
         temperature=calibration.temperature,

@@ -3,10 +3,13 @@
 For each sign (larger = better known) two figures: **AUROC**, the share of pairs of a known and another image in which
 the known one has the larger value, equal ones counting half; and the **false positive rate at 95 % recall**, the share
 of other images that pass a limit which 95 % of the known ones pass. Intervals draw the images of both sides again.
+
+The model warns by two limits that have one rank (`pixpnet.model.doubt`): by the rarer of the largest logit and the
+largest score, ranked among the images that it was calibrated on. That sign is the last of those that are measured.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil
 from typing import Any
 
@@ -17,8 +20,10 @@ from torch import Tensor
 
 from pixpnet.metrics.bootstrap import Estimate
 from pixpnet.model import PixPNet
+from pixpnet.model.calibration import warned_of
 from pixpnet.model.modes import evaluating
 from pixpnet.progress import Progress
+from pixpnet.records import ADDED_LATER
 from pixpnet.training.doubt_signals import DoubtSignals
 from pixpnet.training.kept_scores import UNKNOWN, SplitScores
 
@@ -65,6 +70,10 @@ class DoubtResult:
         limit: below which largest logit it warns.
         known_logits: the largest logits of the known images.
         other_logits: of the others.
+        score_limit: below which largest score it warns, too; None where only the logit has a limit, and in results of
+            earlier versions.
+        known_scores: the largest scores of the known images; empty in results of earlier versions.
+        other_scores: of the others.
     """
 
     against: str
@@ -74,6 +83,9 @@ class DoubtResult:
     limit: float | None
     known_logits: tuple[float, ...]
     other_logits: tuple[float, ...]
+    score_limit: float | None = field(default=None, metadata=ADDED_LATER)
+    known_scores: tuple[float, ...] = field(default=(), metadata=ADDED_LATER)
+    other_scores: tuple[float, ...] = field(default=(), metadata=ADDED_LATER)
 
 
 def scores_of(
@@ -93,7 +105,14 @@ def scores_of(
 
 
 def compare_doubt(
-    model: PixPNet, known: SplitScores, known_split: str, others: SplitScores, against: str, refusal: str, seed: int = 0
+    model: PixPNet,
+    known: SplitScores,
+    known_split: str,
+    others: SplitScores,
+    against: str,
+    refusal: str,
+    seed: int = 0,
+    calibrated_on: SplitScores | None = None,
 ) -> DoubtResult:
     """How well each sign of doubt tells known images from others.
 
@@ -105,23 +124,29 @@ def compare_doubt(
         against: what those are.
         refusal: why lists that decide cannot be told; empty where they can.
         seed: of the intervals' draws.
+        calibrated_on: scores of the images that the model's limits are from, among which the rarer of two signs is
+            told; the known ones where they were not kept.
     """
+    ranked_among = known if calibrated_on is None else calibrated_on
     signs = (
         _result(LARGEST_LOGIT, _largest(known), _largest(others), "", seed),
         _result(LARGEST_SCORE, known.largest_scores.double().numpy(), others.largest_scores.double().numpy(), "", seed),
         _result(DECIDING, _short(known), _short(others), refusal, seed),
-        _result(RARER, _rarer(known, known), _rarer(others, known), "", seed),
+        _result(RARER, _rarer(known, ranked_among), _rarer(others, ranked_among), "", seed),
     )
-    limit = None if model.calibration is None else model.calibration.least_logit
-    largest = others.logits.double().amax(dim=1)
+    calibration = model.calibration
+    warned = warned_of(calibration, others.logits, others.largest_scores)
     return DoubtResult(
         against=against,
         known_split=known_split,
         signs=signs,
-        warned=None if limit is None or not len(others) else float((largest < limit).double().mean()),
-        limit=limit,
-        known_logits=tuple(known.logits.double().amax(dim=1).tolist()),
-        other_logits=tuple(largest.tolist()),
+        warned=None if warned is None or not len(others) else float(warned.double().mean()),
+        limit=None if calibration is None else calibration.least_logit,
+        known_logits=tuple(_largest(known).tolist()),
+        other_logits=tuple(_largest(others).tolist()),
+        score_limit=None if calibration is None else calibration.least_score,
+        known_scores=tuple(known.largest_scores.double().tolist()),
+        other_scores=tuple(others.largest_scores.double().tolist()),
     )
 
 
@@ -152,7 +177,7 @@ def _largest(scores: SplitScores) -> _Values:
 
 
 def _rarer(scores: SplitScores, known: SplitScores) -> _Values:
-    """Of the largest logit and the largest score, how rare the rarer is among known images: 0 below all of them.
+    """Of the largest logit and the largest score, how rare the rarer is among some images: 0 below all of them.
 
     A sum of many weak matches may pass for a class, and a single match by chance for a part; one that fails as a whole
     or in every part has a low value here.

@@ -58,6 +58,7 @@ def doubt_of_run(
         raise RunError(f"{folder.path} is not finished: pixpnet train --resume {folder.path}")
     model = folder.model(trust_code).to(device)
     known, split, refusal = _known(folder, model, batch_size, device, progress)
+    calibrated_on = _calibrated_on(folder, model)
     results = []
     for name in against:
         batches = (
@@ -66,7 +67,7 @@ def doubt_of_run(
             else _drawn(model, name, images, batch_size, seed, progress)
         )
         others, why_not = scores_of(model, batches, device, named(progress, f"asking about {name}"))
-        results.append(compare_doubt(model, known, split, others, name, refusal or why_not, seed))
+        results.append(compare_doubt(model, known, split, others, name, refusal or why_not, seed, calibrated_on))
     return tuple(results)
 
 
@@ -105,6 +106,14 @@ def _known(
     loader = plain_loader(data, data.val, model.preprocessing, Loading(batch_size, 0))
     scores, refusal = scores_of(model, (batch.images for batch in loader), device, named(progress, "validation images"))
     return scores, "validation", refusal
+
+
+def _calibrated_on(run: Run, model: PixPNet) -> SplitScores | None:
+    """Kept scores of the images that the model's limits are from; None where there are none."""
+    if model.calibration is None:
+        return None
+    scores = read_scores(run).get("folds" if model.calibration.source == "folds" else "val")
+    return scores if scores is not None and len(scores) == model.calibration.images else None
 
 
 def _noise(model: PixPNet, count: int, batch_size: int, seed: int) -> Iterator[Tensor]:

@@ -45,22 +45,24 @@ def evaluate_with_certainty(
     evaluation = evaluate(listening, model.num_classes, batches, device, progress, decision=model.head)
     if model.calibration is None or not listening.logits:
         return EvaluatedCertainty(evaluation, None)
-    logits, truth = torch.cat(listening.logits), torch.tensor(labels, dtype=torch.int64)
-    # Nobody asks for these here.
-    scores = SplitScores(logits, truth, logits.new_zeros(len(truth)), torch.full_like(truth, UNKNOWN))
+    logits, largest, truth = torch.cat(listening.logits), torch.cat(listening.largest_scores), torch.tensor(labels)
+    # Nobody asks for lists that decide here.
+    scores = SplitScores(logits, truth, largest, torch.full_like(truth, UNKNOWN))
     return EvaluatedCertainty(evaluation, certainty_table(scores, model.calibration, split))
 
 
 class _Listening(nn.Module):
-    """A model that remembers its logits."""
+    """A model that remembers its logits, and the largest score of each image."""
 
     def __init__(self, model: PixPNet) -> None:
         super().__init__()
         self.model = model
         self.logits: list[Tensor] = []
+        self.largest_scores: list[Tensor] = []
 
     def forward(self, images: Tensor) -> Output:
         """See `PixPNet`."""
         output: Output = self.model(images)
         self.logits.append(output.logits.detach().float().cpu())
+        self.largest_scores.append(output.matches.scores.detach().amax(dim=1).float().cpu())
         return output

@@ -3,30 +3,27 @@
 **Temperature** (Guo et al. 2017): logits are divided by one number before the softmax, chosen so that the probabilities
 of held-out images are as honest as one number can make them. It changes no answer. **Prediction sets** (split conformal
 prediction): of all classes those whose calibrated probability is not lower than that of the true class in all but a few
-held-out images. **Doubt**: an answer whose largest logit is smaller than that of nearly all held-out images.
+held-out images. **Doubt**: an image whose largest logit or largest score is smaller than that of nearly all held-out
+images (`pixpnet.model.doubt`).
 
 Logits of which images these are made of, `source` says; one kept number for each is all that prediction sets need.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import ceil, floor
-from typing import Literal
+from math import ceil
 
 import numpy as np
-from jaxtyping import Float, Float64, Int64
+from jaxtyping import Bool, Float, Float64, Int64
 from torch import Tensor
 
+from pixpnet.model.doubt import FALSE_ALARMS, Doubt, Source, doubt_limits
 from pixpnet.records import ADDED_LATER
 
-FALSE_ALARMS = 0.05
-"""Of known images, the share that doubt is allowed to warn of."""
 # 1 / temperature is sought between these.
 _LEAST, _MOST = 1e-4, 1e4
 _HALVINGS = 80
 _DRAWS = 100
-
-Source = Literal["validation", "folds"]
 
 
 @dataclass(frozen=True)
@@ -40,9 +37,11 @@ class Calibration:
         images: how many.
         nonconformity: for each image one minus the calibrated probability of its true class, in rising order.
         least_logit: the largest logit of an answer below which there is doubt; None where there were too few images.
-        false_alarms: the share of known images below it, at most (on average over draws of such images).
+        false_alarms: the share of known images below a limit, at most (on average over draws of such images).
         correction: what the temperature of the images was multiplied with, because models that learnt from fewer images
             answered (`size_correction`); 1 where the model itself did.
+        least_score: the largest score below which there is doubt, too; None where there were too few images for two
+            limits, and in files of earlier versions, which warn by the logit alone.
     """
 
     temperature: float
@@ -52,6 +51,7 @@ class Calibration:
     least_logit: float | None
     false_alarms: float = FALSE_ALARMS
     correction: float = field(default=1.0, metadata=ADDED_LATER)
+    least_score: float | None = field(default=None, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         if not 0 < self.temperature < float("inf"):
@@ -60,44 +60,29 @@ class Calibration:
             raise ValueError(
                 f"there is one number for each of {self.images} images in rising order, got {len(self.nonconformity)}"
             )
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """Whether an image looks like something that the model knows.
-
-    Attributes:
-        largest_logit: of the answer.
-        least_logit: below which there is doubt.
-        false_alarms: the share of known images for which there is, too.
-        images: that the limit is from.
-    """
-
-    largest_logit: float
-    least_logit: float
-    false_alarms: float
-    images: int
-
-    @property
-    def raised(self) -> bool:
-        """Whether the image looks like nothing that the model knows."""
-        return self.largest_logit < self.least_logit
+        if self.least_score is not None and self.least_logit is None:
+            raise ValueError(f"a limit of scores comes with one of logits, got {self.least_score} alone")
 
 
 def calibrate(
-    logits: Float[Tensor, "images classes"], labels: Int64[Tensor, " images"], source: Source, correction: float = 1.0
+    logits: Float[Tensor, "images classes"],
+    largest_scores: Float[Tensor, " images"],
+    labels: Int64[Tensor, " images"],
+    source: Source,
+    correction: float = 1.0,
 ) -> Calibration | None:
-    """What logits of images that were not learnt from say about certainty; None without any image.
+    """What logits and scores of images that were not learnt from say about certainty; None without any image.
 
     Args:
         logits: of the images.
+        largest_scores: the largest score of any prototype, of each image.
         labels: their true classes.
         source: whose logits they are.
         correction: of the temperature, where other models answered.
 
     >>> import torch
     >>> logits = torch.tensor([[4.0, 0.0], [0.0, 4.0], [4.0, 0.0]])
-    >>> calibrate(logits, torch.tensor([0, 1, 1]), "validation").temperature > 1
+    >>> calibrate(logits, logits.amax(dim=1), torch.tensor([0, 1, 1]), "validation").temperature > 1
     True
     """
     if not len(labels):
@@ -105,13 +90,15 @@ def calibrate(
     exact = logits.double()
     temperature = correction * fit_temperature(exact, labels)
     true = probabilities(exact, temperature).gather(1, labels[:, None].cpu())[:, 0]
+    limits = doubt_limits(exact.amax(dim=1).tolist(), largest_scores.double().tolist(), FALSE_ALARMS)
     return Calibration(
         temperature=temperature,
         source=source,
         images=len(labels),
         nonconformity=tuple(sorted((1 - true).tolist())),
-        least_logit=least_known(exact.amax(dim=1).tolist(), FALSE_ALARMS),
+        least_logit=limits.logit,
         correction=correction,
+        least_score=limits.score,
     )
 
 
@@ -225,18 +212,28 @@ def prediction_set(calibration: Calibration, logits: Float[Tensor, " classes"], 
     return tuple(order) if limit is None else tuple(label for label in order if 1 - float(chances[label]) <= limit)
 
 
-def least_known(values: list[float], rate: float) -> float | None:
-    """The value below which at most a share of images like these fall; None where there are too few for that.
-
-    >>> least_known([float(value) for value in range(19)], 0.05), least_known([1.0] * 18, 0.05)
-    (0.0, None)
-    """
-    rank = floor(rate * (len(values) + 1) + 1e-9)
-    return sorted(values)[rank - 1] if rank else None
-
-
-def doubt(calibration: Calibration | None, largest_logit: float) -> Doubt | None:
+def doubt(calibration: Calibration | None, largest_logit: float, largest_score: float) -> Doubt | None:
     """Whether there is doubt about an answer; None where the model has no limit for it."""
     if calibration is None or calibration.least_logit is None:
         return None
-    return Doubt(largest_logit, calibration.least_logit, calibration.false_alarms, calibration.images)
+    return Doubt(
+        largest_logit=largest_logit,
+        least_logit=calibration.least_logit,
+        false_alarms=calibration.false_alarms,
+        images=calibration.images,
+        largest_score=largest_score,
+        least_score=calibration.least_score,
+        source=calibration.source,
+    )
+
+
+def warned_of(
+    calibration: Calibration | None,
+    logits: Float[Tensor, "images classes"],
+    largest_scores: Float[Tensor, " images"],
+) -> Bool[Tensor, " images"] | None:
+    """For each image whether there is doubt; None where the model has no limit for it."""
+    if calibration is None or calibration.least_logit is None:
+        return None
+    rare = logits.double().amax(dim=1) < calibration.least_logit
+    return rare if calibration.least_score is None else rare | (largest_scores.double() < calibration.least_score)

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from pixpnet.data import ImageError, Sample, preprocess, read_sample
-from pixpnet.model.calibration import Doubt, doubt, probabilities
+from pixpnet.model.calibration import doubt, probabilities
+from pixpnet.model.doubt import Doubt
 from pixpnet.model.network import PixPNet
 
 BATCH_SIZE = 32
@@ -57,12 +58,17 @@ def rankings(model: PixPNet, samples: Sequence[Sample]) -> tuple[Ranking, ...]:
         return ()
     images = torch.stack([sample.image.as_subclass(Tensor) for sample in samples])
     with torch.no_grad():
-        logits = model(images.to(model.device, model.dtype)).logits.double().cpu()
+        output = model(images.to(model.device, model.dtype))
+    logits = output.logits.double().cpu()
+    largest_scores = output.matches.scores.amax(dim=1).double().tolist()
     order = logits.argsort(dim=1, descending=True, stable=True)
     known = model.calibration
     chances = probabilities(logits, 1.0 if known is None else known.temperature)
-    rows = zip(logits.tolist(), chances.tolist(), order.tolist(), strict=True)
-    return tuple(Ranking(tuple(row), tuple(shares), tuple(best), doubt(known, max(row))) for row, shares, best in rows)
+    rows = zip(logits.tolist(), chances.tolist(), order.tolist(), largest_scores, strict=True)
+    return tuple(
+        Ranking(tuple(row), tuple(shares), tuple(best), doubt(known, max(row), score))
+        for row, shares, best, score in rows
+    )
 
 
 def predict_files(

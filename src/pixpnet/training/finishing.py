@@ -166,6 +166,7 @@ def calibration_of(validation: SplitScores, folds: FoldScores | None) -> Calibra
     Models of folds learnt from fewer images: the ratio of temperatures on the validation images corrects for that.
     """
     if folds is None:
-        return calibrate(validation.logits, validation.labels, "validation")
+        return calibrate(validation.logits, validation.largest_scores, validation.labels, "validation")
     correction = size_correction(validation.logits, folds.validation, validation.labels)
-    return calibrate(folds.scores.logits, folds.scores.labels, "folds", correction)
+    scores = folds.scores
+    return calibrate(scores.logits, scores.largest_scores, scores.labels, "folds", correction)

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from pixpnet.box import hull
 from pixpnet.colors import INK, MUTED, REGIONS, VERMILION_TEXT
 from pixpnet.explanation.brief import SHOWN
-from pixpnet.explanation.certainty import doubt_text
+from pixpnet.explanation.certainty import doubt_text, short_doubt_text
 from pixpnet.explanation.deciding_text import deciding_text
 from pixpnet.explanation.path_text import not_found_text, other_answers_text
 from pixpnet.explanation.record import ClassExplanation, Explanation, Term
@@ -69,7 +69,8 @@ def _heading(slide: Slide, explanation: Explanation) -> None:
     across = WIDTH - 2 * _MARGIN
     slide.words(_MARGIN, 0.26, predicted.class_name, across, 24, bold=True)
     if warned := doubt_text(explanation):
-        slide.words(_MARGIN, 0.06, warned, across, 10.5, VERMILION_TEXT, bold=True)
+        fitting = slide.first_that_fits((warned, short_doubt_text(explanation)), across, 10.5, bold=True)
+        slide.words(_MARGIN, 0.06, fitting, across, 10.5, VERMILION_TEXT, bold=True)
     about = f"{share_words(explanation)}  ·  {explanation.model}"
     slide.words(_MARGIN, 0.75, f"{about}  ·  {explanation.image}", across, 10.5, MUTED)
     slide.words(_MARGIN, 0.95, sight_words(explanation), across, 10.5, MUTED)

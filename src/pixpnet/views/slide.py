@@ -74,9 +74,9 @@ class Slide:
             parse_math=False,
         )
 
-    def first_that_fits(self, candidates: Sequence[str], width: float, size: float) -> str:
+    def first_that_fits(self, candidates: Sequence[str], width: float, size: float, bold: bool = False) -> str:
         """The first of several ways to say something that needs no shortening; the last where none does."""
-        font = FontProperties(size=size)
+        font = FontProperties(weight="bold" if bold else "normal", size=size)
         fitting = (words for words in candidates if self.width_of(_printable(words), font) <= width)
         return next(fitting, candidates[-1])
 

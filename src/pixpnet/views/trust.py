@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median_high
 
-from pixpnet.explanation.certainty import calibration_words
+from pixpnet.explanation.certainty import calibration_words, limits_words
 from pixpnet.metrics.certainty import CertaintyTable, certainty_table
 from pixpnet.metrics.doubt import DoubtResult
 from pixpnet.metrics.doubt_of_run import read_doubt
@@ -49,6 +49,7 @@ class TrustBlock:
         split: whose images the figures are of, for people.
         table: probabilities, sets and false alarms; None where the model is not calibrated, or no scores were kept.
         calibrated: where probabilities come from.
+        limits: when the model warns of an image.
         reliability: figure; empty where there is none.
         doubts: against other data; empty where that was not measured.
         doubt: figure; empty where there is none.
@@ -59,6 +60,7 @@ class TrustBlock:
     split: str
     table: CertaintyTable | None
     calibrated: str
+    limits: str
     reliability: str
     doubts: tuple[DoubtResult, ...]
     doubt: str
@@ -103,6 +105,7 @@ def trust_block(run: Run, model: PixPNet, coverage: float = COVERAGE) -> TrustBl
         split=split,
         table=table,
         calibrated=calibration_words(model.calibration),
+        limits=limits_words(model.calibration),
         reliability="" if table is None else as_image(reliability_figure(table)),
         doubts=doubts,
         doubt=as_image(doubt_figure(doubts)) if doubts else "",

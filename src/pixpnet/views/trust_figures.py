@@ -36,26 +36,36 @@ def reliability_figure(table: CertaintyTable) -> Figure:
 
 
 def doubt_figure(results: Sequence[DoubtResult]) -> Figure:
-    """The largest logits of known images and of others, and the limit below which there is doubt.
+    """The largest logits and scores of known images and of others, and the limits below which there is doubt.
+
+    Scores have no axes where results of an earlier version are among these, which lack them.
 
     Raises:
         ValueError: without any result.
     """
     if not results:
         raise ValueError("nothing was measured against other data: pixpnet doubt RUN noise")
-    figure, axes = _axes("largest logit of an image", "share of images, %")
-    first = results[0]
-    groups = [(f"{first.known_split} images of its own kind", first.known_logits, BLUE)]
-    colors = [color for color in SERIES if color != BLUE]
-    groups += [
-        (result.against.rpartition("/")[2], result.other_logits, colors[number % len(colors)])
-        for number, result in enumerate(results)
-    ]
-    _histograms(axes, groups)
-    if first.limit is not None:
-        axes.axvline(first.limit, color=VERMILION, linewidth=1.5, linestyle=(0, (4, 2)))
-        axes.text(first.limit, axes.get_ylim()[1], " doubt below", color=VERMILION, fontsize=9, va="top", ha="right")
-    _legend(axes)
+    first, up = results[0], "share of images, %"
+    both = all(result.known_scores for result in results)
+    figure = Figure(figsize=(_WIDTH, _HEIGHT * (1.8 if both else 1)), layout="constrained", dpi=160)
+    above, *below = figure.subplots(2 if both else 1, 1, squeeze=False)[:, 0]
+    names = [f"{first.known_split} images of its own kind", *(result.against.rpartition("/")[2] for result in results)]
+    others = [color for color in SERIES if color != BLUE]
+    colors = [BLUE, *(others[number % len(others)] for number in range(len(results)))]
+
+    def draw(axes: Axes, across: str, values: Sequence[Sequence[float]], limit: float | None) -> None:
+        _styled(axes, across, up)
+        _histograms(axes, list(zip(names, values, colors, strict=True)))
+        if limit is not None:
+            axes.axvline(limit, color=VERMILION, linewidth=1.5, linestyle=(0, (4, 2)))
+            axes.text(limit, axes.get_ylim()[1], " doubt below", color=VERMILION, fontsize=9, va="top", ha="right")
+
+    logits = [first.known_logits, *(result.other_logits for result in results)]
+    draw(above, "largest logit of an image", logits, first.limit)
+    for axes in below:
+        scores = [first.known_scores, *(result.other_scores for result in results)]
+        draw(axes, "largest score of an image", scores, first.score_limit)
+    _legend(above)
     return figure
 
 
@@ -118,6 +128,11 @@ def as_image(figure: Figure) -> str:
 def _axes(across: str, up: str) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(_WIDTH, _HEIGHT), layout="constrained", dpi=160)
     axes = figure.add_subplot()
+    _styled(axes, across, up)
+    return figure, axes
+
+
+def _styled(axes: Axes, across: str, up: str) -> None:
     axes.set_xlabel(across, color=INK, fontsize=10)
     axes.set_ylabel(up, color=INK, fontsize=10)
     axes.tick_params(colors=MUTED, labelsize=9)
@@ -125,7 +140,6 @@ def _axes(across: str, up: str) -> tuple[Figure, Axes]:
     axes.set_axisbelow(True)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    return figure, axes
 
 
 def _legend(axes: Axes) -> None:

@@ -6,6 +6,7 @@ import math
 import re
 import shutil
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -189,6 +190,29 @@ def test_kept_answers_are_those_that_the_model_gives(explorer: Served) -> None:
         asked = explorer.ask(f"/api/images/{line['id']}").json["answer"]
         assert asked["answer"] == line["answer"]
         assert asked["probability"] == pytest.approx(line["probability"], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("limits", "rare"),
+    [((-1e6, 1e6), "no part matches well"), ((1e6, -1e6), "too little evidence for any class"), ((-1e6, -1e6), "")],
+)
+def test_the_page_says_which_sign_is_rare(
+    run_folder: Path, tmp_path: Path, limits: tuple[float, float], rare: str
+) -> None:
+    run = Run(Path(shutil.copytree(run_folder, tmp_path / "run")))
+    model = run.model()
+    assert model.calibration is not None
+    model.calibration = replace(model.calibration, least_logit=limits[0], least_score=limits[1])
+    run.keep_calibrated(model)
+    with served(run.path) as opened:
+        kept = opened.ask("/api/images").json["images"]
+        assert {(line["doubted"], line["rare"]) for line in kept} == {(bool(rare), rare)}  # of scores that were kept
+        line = opened.upload(picture()).json
+        assert (line["doubted"], line["rare"]) == (bool(rare), rare)
+        shown = opened.ask(f"/api/images/{line['id']}").json["doubt"]
+        assert bool(shown) == bool(rare)
+        assert ("no part matches a prototype" in shown) == (rare == "no part matches well")
+        assert "largest score below" in opened.ask("/api/measures").json["limits"]
 
 
 def test_a_thumbnail_and_the_picture_are_pictures(explorer: Served, image: str) -> None:

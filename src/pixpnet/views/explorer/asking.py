@@ -12,12 +12,13 @@ import torch
 from pixpnet.box import Box, hull
 from pixpnet.explanation import ClassExplanation, Explanation, Proof, Term
 from pixpnet.explanation.brief import SHOWN, looks_like, parts_words
-from pixpnet.explanation.certainty import calibration_words, doubt_text, probability_words
+from pixpnet.explanation.certainty import calibration_words, doubt_text, probability_words, rare_words
 from pixpnet.explanation.deciding_text import deciding_text
 from pixpnet.explanation.path_text import leaf_text, not_found_text, other_answers_text, parting_text, unlikely
 from pixpnet.explanation.text import also_text, location, share_of
 from pixpnet.model import PixPNet
 from pixpnet.model.calibration import Calibration, doubt, prediction_set, probabilities, set_limit
+from pixpnet.model.doubt import Doubt
 from pixpnet.views.explorer.images import SPLITS, Asked, Listed
 from pixpnet.views.outline import svg_path
 from pixpnet.views.trust import COVERAGE
@@ -83,23 +84,26 @@ def image_facts(asked: Asked, size: tuple[int, int]) -> Plain:
 
 def brief(model: PixPNet, asked: Asked, explanation: Explanation) -> Plain:
     """The answer in one line of a table."""
-    return _line(model, asked.id, asked.name, asked.truth, torch.tensor(explanation.logits, dtype=torch.float64))
+    logits, known = torch.tensor(explanation.logits, dtype=torch.float64), explanation.certainty
+    return _line(model, asked.id, asked.name, asked.truth, logits, None if known is None else known.doubt)
 
 
 def listed_line(model: PixPNet, listed: Listed) -> Plain:
     """An image of the data set in one line of a table, with what the run kept of the model's answer."""
     truth = model.class_names[listed.entry.label]
-    if listed.logits is None:
+    if listed.logits is None or listed.largest_score is None:
         return {"id": listed.id, "name": listed.entry.id, "truth": truth, "answer": None}
-    return _line(model, listed.id, listed.entry.id, truth, listed.logits)
+    doubtful = doubt(model.calibration, float(listed.logits.max()), listed.largest_score)
+    return _line(model, listed.id, listed.entry.id, truth, listed.logits, doubtful)
 
 
-def _line(model: PixPNet, image_id: str, name: str, truth: str | None, logits: torch.Tensor) -> Plain:
+def _line(
+    model: PixPNet, image_id: str, name: str, truth: str | None, logits: torch.Tensor, doubtful: Doubt | None
+) -> Plain:
     known = model.calibration
     chances = probabilities(logits, 1.0 if known is None else known.temperature)
     first, second = chances.topk(2).indices.tolist()
     largest = float(logits.max())
-    doubtful = doubt(known, largest)
     chance = float(chances[first])
     return {
         "id": image_id,
@@ -114,6 +118,7 @@ def _line(model: PixPNet, image_id: str, name: str, truth: str | None, logits: t
         "logit": largest,
         "logit_words": number(largest),
         "doubted": doubtful is not None and doubtful.raised,
+        "rare": "" if doubtful is None else rare_words(doubtful),
         "in_set": None if known is None else len(prediction_set(known, logits, COVERAGE)),
     }
 

@@ -57,12 +57,14 @@ class Listed:
         entry: in the data set.
         split: that it is in.
         logits: what the run's model answered when it was evaluated; None where that was not kept.
+        largest_score: of any prototype then; None where that was not kept.
     """
 
     id: str
     entry: Entry
     split: OfferedSplit
     logits: Tensor | None
+    largest_score: float | None
 
 
 class Images:
@@ -90,11 +92,16 @@ class Images:
         """Opens the data set; whoever wants its images waits for that."""
         try:
             data = self._run.data(self._unless_closed, self._moved_to)
-            logits = self._kept_logits()
+            answers = self._kept_answers()
             offered: dict[OfferedSplit, tuple[Entry, ...]] = {"val": data.val, "train": data.train}
             for split, entries in offered.items():
                 self._listed[split] = tuple(
-                    Listed(entry_id(split, entry.id), entry, split, logits.get(entry.id) if split == "val" else None)
+                    Listed(
+                        entry_id(split, entry.id),
+                        entry,
+                        split,
+                        *(answers.get(entry.id, (None, None)) if split == "val" else (None, None)),
+                    )
                     for entry in entries
                 )
             self._by_id = {listed.id: listed for split in self._listed.values() for listed in split}
@@ -112,13 +119,13 @@ class Images:
         if self._closed.is_set():
             raise InterruptedError("the explorer is closed")
 
-    def _kept_logits(self) -> dict[str, Tensor]:
-        """What the run's model answered for each validation image when it was evaluated, by the image's name."""
+    def _kept_answers(self) -> dict[str, tuple[Tensor, float]]:
+        """Logits and the largest score of each validation image when the model was evaluated, by the image's name."""
         scores = read_scores(self._run).get("val")
         names = [line.file for line in self._run.read_answers() or () if line.split == "val"]
         if scores is None or len(names) != len(scores):
             return {}
-        return dict(zip(names, scores.logits, strict=True))
+        return dict(zip(names, zip(scores.logits, scores.largest_scores.tolist(), strict=True), strict=True))
 
     @property
     def opened(self) -> bool:

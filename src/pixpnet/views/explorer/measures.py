@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from pixpnet.explanation.certainty import calibration_words
+from pixpnet.explanation.certainty import calibration_words, limits_words
 from pixpnet.metrics.bootstrap import Estimate
 from pixpnet.metrics.certainty import CertaintyTable, certainty_table
 from pixpnet.metrics.doubt_of_run import read_doubt
@@ -82,6 +82,7 @@ def measured(run: Run, model: PixPNet) -> Plain:
         "kept_epoch": None if metrics is None else metrics.chosen_epoch,
         "certainty": certainty,
         "calibrated": calibration_words(model.calibration),
+        "limits": limits_words(model.calibration),
         "doubts": doubts,
         "table": table,
         "openings": [

@@ -73,7 +73,7 @@ function answersTable(lines, api, clear) {
     { name: "Probability", number: true, value: (line) => line.probability, cell: (line) => line.probability_words },
     { name: "Runner-up", value: (line) => line.runner_up, cell: (line) => `${line.runner_up}, ${line.runner_up_words}` },
     { name: "Largest logit", number: true, value: (line) => line.logit, cell: (line) => line.logit_words },
-    { name: "Doubt", value: doubtOf, cell: (line) => (line.doubted ? h("b", { class: "bad" }, "looks like nothing it knows") : doubtWords(line)) },
+    { name: "Doubt", value: doubtOf, cell: (line) => (line.doubted ? h("b", { class: "bad" }, `looks like nothing it knows: ${line.rare}`) : doubtWords(line)) },
   ];
   return h("section", { "aria-labelledby": "asked-heading" }, h("h2", { id: "asked-heading" }, "Asked about"),
     sortable(`${lines.length} ${lines.length === 1 ? "picture" : "pictures"}, the most doubtful first`, columns, lines, columns.length - 1),
@@ -134,7 +134,7 @@ function dataImages(section, params, api) {
         h("span", { class: "truth" }, line.truth),
         line.answer === null ? null : line.right ? h("span", { class: "good small" }, `✓ ${line.probability_words}`)
           : h("span", { class: "bad small" }, `✗ ${line.answer}, ${line.probability_words}`),
-        line.doubted ? h("span", { class: "bad small" }, "looks like nothing it knows") : null])));
+        line.doubted ? h("span", { class: "bad small" }, `looks like nothing it knows: ${line.rare}`) : null])));
       if (anew) list.replaceChildren(...items);
       else list.append(...items);
       more.hidden = start >= page.total;

@@ -75,6 +75,12 @@ def test_resuming_imports_code_that_a_run_names_only_if_that_is_allowed_and_no_o
     Manifest(run.path).settle(pictures=False)
     assert resume(run.path, trust_code=True) is not None
 
+    # So it is with verdicts on patches that the network has to be asked for.
+    words = ["verdicts", "add", str(run.path), "forbid", "0", "--nearest", "1"]
+    assert main(words) == 1
+    assert main([*words, "--trust-code"]) == 0
+    assert "forbid prototype 0" in capsys.readouterr().out
+
 
 def test_a_model_file_with_code_in_a_run_without_is_not_called(unfinished: Path, trust_code: Path) -> None:
     rename_backbone(unfinished / "model.safetensors", "backbone_of_another:build")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from pixpnet.class_names import printable
 from pixpnet.commands.calling import command
+from pixpnet.commands.device import TRUST_HELP
 from pixpnet.verdicts import KINDS
 from pixpnet.wording import aligned
 
@@ -64,6 +65,7 @@ def add_add_arguments(parser: ArgumentParser) -> None:
         metavar="SERIAL",
         help="refuse if the log has other than this many lines (default: whatever it has)",
     )
+    parser.add_argument("--trust-code", action="store_true", help=f"for --nearest: {TRUST_HELP}")
 
 
 def add_undo_arguments(parser: ArgumentParser) -> None:
@@ -131,7 +133,7 @@ def _nearest(args: Namespace, prototype: int) -> list[Verdict]:
     from pixpnet.views.progress import progress_bars
 
     run = Run(args.run)
-    model = run.model()
+    model = run.model(trust_code=args.trust_code)
     data = run.data()
     own = None if model.origins is None else model.origins[prototype]
     with progress_bars(plain_console()) as progress:

@@ -58,6 +58,23 @@ def image(explorer: Served) -> str:
     return str(explorer.ask("/api/images?sort=name").json["images"][0]["id"])
 
 
+@pytest.mark.parametrize("query", ["sort=name", "sort=doubt", "sort=mistakes", "sort=doubt&label=1"])
+def test_the_neighbours_of_an_image_are_those_in_the_list_that_it_was_taken_from(explorer: Served, query: str) -> None:
+    listed = [line["id"] for line in explorer.ask(f"/api/images?{query}&count=200").json["images"]]
+    assert len(listed) > 2
+    walked: list[str] = []
+    following: str | None = listed[0]
+    while following is not None:
+        neighbours = explorer.ask(f"/api/images/{following}?{query}").json["neighbours"]
+        assert neighbours["previous"] == (walked[-1] if walked else None)
+        walked.append(following)
+        assert (neighbours["number"], neighbours["of"]) == (len(walked), len(listed))
+        following = neighbours["next"]
+    assert walked == listed
+    upload = explorer.upload(picture(5)).json["id"]
+    assert explorer.ask(f"/api/images/{upload}").json["neighbours"] is None
+
+
 def test_an_answer_says_what_the_library_says(explorer: Served, image: str, pictures: Path) -> None:
     told = explorer.ask(f"/api/images/{image}").json
     model = explorer.explorer.model

@@ -318,7 +318,7 @@ def test_a_job_is_cancelled_from_the_page(browser: Browser, explorer: Served, im
         return Result({})
 
     jobs = explorer.explorer.jobs
-    blocking = [jobs.start("in the way", stands) for _ in range(2)]  # as many as run at a time
+    blocking = jobs.start("in the way", stands, heavy=False)
     try:
         with opened(browser, explorer, f"#/image/{image}") as result:
             page = result.page
@@ -329,8 +329,7 @@ def test_a_job_is_cancelled_from_the_page(browser: Browser, explorer: Served, im
             expect(page.get_by_role("button", name="Prove every claim")).to_be_enabled()
     finally:
         free.set()
-        for job in blocking:
-            explorer.ended(job)
+        explorer.ended(blocking)
 
 
 def test_a_tree_is_shown_as_its_path(browser: Browser, tree_run: Path) -> None:

@@ -58,6 +58,33 @@ def test_a_cancelled_job_ends_at_its_next_step_and_one_that_waits_never_begins()
     assert not never.begun.is_set()
 
 
+def test_two_heavy_jobs_never_run_at_a_time_and_a_light_one_waits_for_neither() -> None:
+    inside, light_ended = threading.Event(), threading.Event()
+    overlaps: list[bool] = []
+
+    def first(progress: Progress) -> Result:
+        inside.set()
+        light_ended.wait()
+        inside.clear()
+        return Result({})
+
+    def second(progress: Progress) -> Result:
+        overlaps.append(inside.is_set())
+        return Result({})
+
+    def light(progress: Progress) -> Result:
+        light_ended.set()
+        return Result({})
+
+    jobs = Jobs()
+    begun = [jobs.start("first", first)]
+    inside.wait()
+    begun += [jobs.start("second", second), jobs.start("light", light, heavy=False)]
+    assert [ended(jobs, job["id"])["state"] for job in begun] == ["done"] * 3
+    assert overlaps == [False]
+    jobs.close()
+
+
 def test_a_failure_is_one_line_and_the_next_job_runs() -> None:
     def fails(progress: Progress) -> Result:
         raise ValueError("no such thing\nand a long trace")

@@ -158,3 +158,28 @@ def test_no_tab_has_barriers(browser: Browser, mine: Served, path: str) -> None:
     result = Axe().run(opened)
     context.close()
     assert [(rule["id"], rule["nodes"][0]["html"]) for rule in result["violations"]] == []
+
+
+def test_arrows_and_links_go_from_image_to_image_of_the_list_that_it_was_taken_from(page: Page, mine: Served) -> None:
+    listed = [line["id"] for line in mine.ask("/api/images?sort=doubt&count=200").json["images"]]
+    page.goto(f"http://{mine.host}/#/ask?sort=doubt")
+    page.locator(".wall a").nth(1).click()
+    expect(page.locator(".terms .term").first).to_be_visible()
+    assert page.url.endswith(f"#/image/{listed[1]}?sort=doubt")
+    expect(page.get_by_text(f"2 of {len(listed)}")).to_be_visible()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_url(f"**/#/image/{listed[2]}?sort=doubt")
+    expect(page.get_by_text(f"3 of {len(listed)}")).to_be_visible()
+    page.get_by_role("link", name="previous").click()
+    expect(page.get_by_text(f"2 of {len(listed)}")).to_be_visible()
+    page.keyboard.press("ArrowLeft")
+    expect(page.get_by_text(f"1 of {len(listed)}")).to_be_visible()
+    expect(page.locator("a[rel=prev]")).to_have_count(0)
+    page.keyboard.press("ArrowLeft")  # there is none before it
+    # On the picture itself arrows walk over its cells.
+    page.locator(".stage").first.focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".walking").first).to_be_visible()
+    assert page.url.endswith(f"#/image/{listed[0]}?sort=doubt")
+    page.get_by_role("link", name="all images").click()
+    expect(page.get_by_label("Sort by")).to_have_value("doubt")

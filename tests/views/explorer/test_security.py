@@ -14,9 +14,10 @@ import pytest
 from PIL import Image
 
 from pixpnet.progress import Progress
+from pixpnet.views.explorer import serving
 from pixpnet.views.explorer.jobs import Result
 from pixpnet.views.explorer.serving import listen
-from pixpnet.views.explorer.uploads import Uploads
+from pixpnet.views.explorer.uploads import MAX_JSON_BYTES, Uploads
 from tests.views.explorer.client import TOKEN, Served, picture, served
 
 ASKED = ("/api/run", "/api/images", "/api/jobs", "/api/prototypes/0/picture", "/api/network", "/api/measures")
@@ -247,6 +248,70 @@ def test_a_body_without_a_length_is_counted(strict: Served) -> None:
         answer = connection.recv(65536)
     assert answer.startswith(b"HTTP/1.1 413")
     assert strict.ask("/api/run").status == 200
+
+
+@pytest.mark.parametrize("path", ["/api/verdicts", "/api/proofs", "/api/quiz"])
+def test_what_is_no_picture_has_a_limit_of_its_own(explorer: Served, path: str) -> None:
+    limit = MAX_JSON_BYTES
+    just, more = (b'{"text": "' + b"x" * (size - 12) + b'"}' for size in (limit, limit + 1))
+    assert (len(just), len(more)) == (limit, limit + 1)
+    assert explorer.ask(path, "POST", just).status in (200, 400, 404)
+    refused = explorer.ask(path, "POST", more)
+    assert (refused.status, "64 kB" in refused.json["error"]) == (413, True)
+
+
+def closed(connection: socket.socket) -> bool:
+    """Whether the server ends a connection, however that is seen here; a test that waits for ever is stopped."""
+    try:
+        while connection.recv(65536):
+            pass
+    except ConnectionResetError:
+        pass
+    return True
+
+
+@pytest.mark.parametrize("before", [b"", b"GET / HTTP/1.1\r\nHost: 127.0.0.1"])
+def test_a_connection_that_never_asks_anything_is_ended(
+    run_folder: Path, monkeypatch: pytest.MonkeyPatch, before: bytes
+) -> None:
+    monkeypatch.setattr(serving, "HEAD_SECONDS", 0.05)
+    with served(run_folder) as opened, socket.create_connection(("127.0.0.1", opened.port), timeout=30) as connection:
+        connection.sendall(before)
+        assert closed(connection)
+
+
+def test_a_second_request_must_come_in_time_too_and_nobody_sends_on_after_the_answer(
+    run_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "HEAD_SECONDS", 0.05)
+    with served(run_folder) as opened:
+        head = f"GET / HTTP/1.1\r\nHost: {opened.host}\r\n"
+        with socket.create_connection(("127.0.0.1", opened.port), timeout=30) as connection:
+            connection.sendall(f"{head}\r\n".encode())
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+            connection.sendall(head.encode())  # and no end of it
+            assert closed(connection)
+        with socket.create_connection(("127.0.0.1", opened.port), timeout=30) as connection:
+            connection.sendall(f"{head}Content-Length: 1000000\r\n\r\n".encode())
+            answer = b""
+            while b"</html>" not in answer:
+                answer += connection.recv(65536)
+            connection.sendall(b"x")
+            assert closed(connection)
+
+
+def test_only_so_many_connections_are_held(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "MOST_CONNECTIONS", 3)
+    with served(run_folder) as opened:
+        held = [socket.create_connection(("127.0.0.1", opened.port), timeout=30) for _ in range(3)]
+        head = f"GET / HTTP/1.1\r\nHost: {opened.host}\r\n\r\n".encode()
+        for connection in held:  # answered, so the server has all three
+            connection.sendall(head)
+            assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+        with socket.create_connection(("127.0.0.1", opened.port), timeout=30) as one_more:
+            assert closed(one_more)
+        for connection in held:
+            connection.close()
 
 
 def test_a_slow_upload_is_ended(strict: Served) -> None:

@@ -18,7 +18,7 @@ from pixpnet.parts import Matches
 from pixpnet.progress import Progress
 from pixpnet.views.explorer import asking, pictures
 from pixpnet.views.explorer.explorer import Explorer
-from pixpnet.views.explorer.images import SPLITS, Asked, Listed
+from pixpnet.views.explorer.images import SPLITS, Asked, Listed, OfferedSplit
 from pixpnet.views.explorer.jobs import Result
 from pixpnet.views.explorer.requests import BadRequest, Handling, json_body, prototype_in, whole_number
 from pixpnet.views.explorer.uploads import content_id, decoded, shown_name
@@ -51,10 +51,12 @@ def routes(explorer: Explorer) -> list[Route]:
 
     async def answer(request: Request) -> Response:
         image_id, classes = request.path_params["image"], _classes(request.query_params.get("classes", ""), model)
+        query = dict(request.query_params)
 
         def answered() -> dict[str, Any]:
             asked = images.get(image_id)
-            return asking.answer(model, asked, _shown(explorer, asked, classes))
+            facts = asking.answer(model, asked, _shown(explorer, asked, classes))
+            return {**facts, "neighbours": _neighbours(explorer, image_id, query)}
 
         return await handling.json(answered)
 
@@ -105,11 +107,13 @@ def routes(explorer: Explorer) -> list[Route]:
                     lambda progress: Result(
                         asking.proven(prove(model, asked.sample, explanation, _DRAWS, progress=progress))
                     ),
+                    heavy=False,
                 )
             explained, term = _term(explanation, prototype)
             return explorer.jobs.start(
                 f"Proving the claim of prototype {prototype} about {asked.name}",
                 lambda progress: _proof_of_one(model, asked, explanation, explained, term, progress),
+                heavy=False,
             )
 
         return await handling.json(started)
@@ -154,22 +158,44 @@ def _listing(explorer: Explorer, query: dict[str, str]) -> dict[str, Any]:
         return {"state": "opening", "total": 0, "images": []}
     if explorer.images.why_not:
         return {"state": "missing", "why": explorer.images.why_not, "total": 0, "images": []}
-    split, sort = query.get("split", "val"), query.get("sort", "doubt")
+    split = query.get("split", "val")
     if split not in SPLITS:
         raise BadRequest("images of validation and training are offered: test images stay closed", 403)
-    if sort not in _SORTS:
-        raise BadRequest(f"images are sorted by {', '.join(_SORTS)}")
     start = whole_number(query.get("start", "0"), "the first line")
     count = min(_MOST_LISTED, whole_number(query.get("count", "60"), "the number of lines"))
-    label = whole_number(query["label"], "a class") if query.get("label") else None
-    listed = [image for image in explorer.images.listed(split) if label is None or image.entry.label == label]
-    order = sorted(listed, key=_ORDERS[sort]) if sort != "name" else listed
+    order = _ordered(explorer, split, query)
     return {
         "state": "ready",
         "split": SPLITS[split],
         "total": len(order),
-        "answered": any(image.logits is not None for image in listed),
+        "answered": any(image.logits is not None for image in order),
         "images": [asking.listed_line(explorer.model, image) for image in order[start : start + count]],
+    }
+
+
+def _ordered(explorer: Explorer, split: OfferedSplit, query: dict[str, str]) -> list[Listed]:
+    """The images of a split, those of one class if the query says so, in the order that it names."""
+    sort = query.get("sort", "doubt")
+    if sort not in _SORTS:
+        raise BadRequest(f"images are sorted by {', '.join(_SORTS)}")
+    label = whole_number(query["label"], "a class") if query.get("label") else None
+    listed = [image for image in explorer.images.listed(split) if label is None or image.entry.label == label]
+    return sorted(listed, key=_ORDERS[sort]) if sort != "name" else listed
+
+
+def _neighbours(explorer: Explorer, image_id: str, query: dict[str, str]) -> dict[str, Any] | None:
+    """The images before and behind one in the list that a person comes from; None where it is in none."""
+    if not explorer.images.has(image_id):
+        return None
+    order = [image.id for image in _ordered(explorer, explorer.images.find(image_id).split, {"sort": "name", **query})]
+    if image_id not in order:
+        return None
+    place = order.index(image_id)
+    return {
+        "number": place + 1,
+        "of": len(order),
+        "previous": order[place - 1] if place else None,
+        "next": order[place + 1] if place + 1 < len(order) else None,
     }
 
 

@@ -43,7 +43,7 @@ class Explorer:
         self.model = (self.run.model() if model is None else model).eval()
         self.trust_code, self.moved_to = trust_code, moved_to
         self.images = Images(self.run, self.model, moved_to, remembered_bytes)
-        self.jobs = Jobs(workers=2)  # so that a proof does not wait for a retraining
+        self.jobs = Jobs()
         self.uploads = uploads or Uploads()
         workers = max(1, min(_MOST_WORKERS, os.cpu_count() or 1))
         self.workers = ThreadPoolExecutor(workers, thread_name_prefix="pixpnet-answer")

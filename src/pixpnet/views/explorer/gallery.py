@@ -86,6 +86,7 @@ def routes(explorer: Explorer, bench: Bench) -> list[Route]:
             lambda: explorer.jobs.start(
                 f"Looking for what is nearest to prototype {prototype}",
                 lambda progress: _nearest(explorer, prototype, progress),
+                heavy=gallery.reviews is None,  # a review keeps the scores that this reads
             )
         )
 

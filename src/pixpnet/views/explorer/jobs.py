@@ -1,7 +1,8 @@
 """Work that takes longer than a person waits: in the background, with progress, and it can be cancelled.
 
-A few threads do it, one by default, so that answers are never kept waiting by more than that; a bounded number of jobs
-waits, and the results of the last ones are remembered.
+There are two lines of one thread each. What goes through many images or trains is *heavy*, and waits for the heavy job
+before it, so that two never share the machine; a proof takes seconds, and does not wait for a retraining. A bounded
+number of jobs waits, and the results of the last ones are remembered.
 """
 
 import secrets
@@ -90,26 +91,27 @@ class Job:
 
 
 class Jobs:
-    """The jobs of one explorer.
+    """The jobs of one explorer: one heavy job at a time, and one light one beside it.
 
     Args:
-        workers: how many run at a time.
         clock: seconds that only rise.
     """
 
-    def __init__(self, workers: int = 1, clock: Callable[[], float] = time.monotonic) -> None:
-        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="pixpnet-job")
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._heavy = ThreadPoolExecutor(1, thread_name_prefix="pixpnet-job")
+        self._light = ThreadPoolExecutor(1, thread_name_prefix="pixpnet-light-job")
         self._jobs: dict[str, Job] = {}
         self._lock = threading.Lock()
         self._clock = clock
 
-    def start(self, title: str, work: Work) -> dict[str, Any]:
+    def start(self, title: str, work: Work, heavy: bool = True) -> dict[str, Any]:
         """Puts work in line, and gives the job as `plain` values.
 
         Args:
             title: what it does, for people.
             work: is given a progress callback, which it must call every now and then: there it ends when the job is
                 cancelled.
+            heavy: whether it may take minutes; False for what takes seconds.
 
         Raises:
             TooManyJobs: if too many wait already.
@@ -122,7 +124,7 @@ class Jobs:
             self._jobs[job.id] = job
             self._forget_old()
             plain = job.plain(self._clock())
-        self._pool.submit(self._run, job, work)
+        (self._heavy if heavy else self._light).submit(self._run, job, work)
         return plain
 
     def get(self, job_id: str) -> dict[str, Any]:
@@ -170,7 +172,8 @@ class Jobs:
         with self._lock:
             for job in self._jobs.values():
                 job.cancelled = True
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        for line in (self._heavy, self._light):
+            line.shutdown(wait=True, cancel_futures=True)
 
     def _known(self, job_id: str) -> Job:
         if job_id not in self._jobs:

@@ -15,7 +15,7 @@ from pixpnet.views.explorer.explorer import Explorer
 from pixpnet.views.explorer.images import UnknownImage
 from pixpnet.views.explorer.jobs import TooManyJobs, UnknownJob
 from pixpnet.views.explorer.pictures import Encoded
-from pixpnet.views.explorer.uploads import UploadError
+from pixpnet.views.explorer.uploads import MAX_JSON_BYTES, UploadError
 
 T = TypeVar("T")
 _LONGEST_NUMBER = 9
@@ -85,8 +85,9 @@ async def json_body(request: Request, explorer: Explorer) -> dict[str, Any]:
 
     Raises:
         BadRequest: if it brings none.
+        UploadError: if it is larger than any that the page makes.
     """
-    data = await explorer.uploads.body(request.headers.get("content-length"), request.stream())
+    data = await explorer.uploads.body(request.headers.get("content-length"), request.stream(), MAX_JSON_BYTES)
     try:
         values = json.loads(data)
     except (ValueError, RecursionError) as error:

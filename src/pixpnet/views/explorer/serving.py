@@ -1,18 +1,22 @@
 """Opening the explorer: a server on loopback, and its address with the token."""
 
+import asyncio
 import secrets
 import socket
 import webbrowser
 from collections.abc import Callable
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pixpnet.views.explorer.app import create_app
 from pixpnet.views.explorer.explorer import Explorer
 
 LOOPBACK = "127.0.0.1"
 PORT = 8765
-_MOST_CONNECTIONS = 1000
+MOST_CONNECTIONS = 256
+HEAD_SECONDS = 10.0
 
 
 def serve(explorer: Explorer, port: int | None, say: Callable[[str], object], open_browser: bool = False) -> None:
@@ -61,7 +65,7 @@ class _Server(uvicorn.Server):
 
 
 def configuration(explorer: Explorer, port: int, token: str) -> uvicorn.Config:
-    """How the server behaves: it logs nothing, offers no WebSocket, and bounds connections."""
+    """How the server behaves: it logs nothing, offers no WebSocket, and bounds connections (`_Punctual`)."""
     return uvicorn.Config(
         create_app(explorer, port, token),
         ws="none",
@@ -70,9 +74,45 @@ def configuration(explorer: Explorer, port: int, token: str) -> uvicorn.Config:
         log_level="warning",
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=_MOST_CONNECTIONS,
+        http=_Punctual,
+        h11_max_incomplete_event_size=2**14,
+        timeout_keep_alive=5,
         timeout_graceful_shutdown=2,
     )
+
+
+class _Punctual(H11Protocol):
+    """Ends connections that only hold their place: uvicorn bounds neither how many there are nor how long a head takes.
+
+    The head of a request must be there in `HEAD_SECONDS`, whoever goes on sending after the answer is cut off, and what
+    is more than `MOST_CONNECTIONS` ends at once. Nobody needs the token for a connection, so other users of the
+    computer could otherwise use up the files that this process may open.
+    """
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > MOST_CONNECTIONS:
+            transport.abort()
+            return
+        self._deadline = self.loop.call_later(HEAD_SECONDS, transport.abort)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        waits_for_head = self.conn.their_state is h11.IDLE
+        if self._deadline is not None and not waits_for_head:
+            self._deadline.cancel()
+            self._deadline = None
+        elif self._deadline is None and waits_for_head:
+            self._deadline = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+        if self.cycle is not None and self.cycle.response_complete and self.conn.their_state is h11.SEND_BODY:
+            self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        super().connection_lost(exc)
 
 
 def listen(port: int | None) -> socket.socket:

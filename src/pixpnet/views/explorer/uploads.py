@@ -16,6 +16,8 @@ from pixpnet.data.reader import UNKNOWN
 from pixpnet.data.sample import NO_ANNOTATION, Sample, source_sample
 
 MAX_BYTES = 25 * 2**20
+MAX_JSON_BYTES = 64 * 2**10
+"""Of a request that is no picture; the longest that the page makes, a verdict with a note, has a few thousand."""
 MAX_UPLOAD_PIXELS = 50_000_000
 """As many as the cameras of telephones have; decoded they are 150 MB."""
 _AT_ONCE = 8
@@ -46,40 +48,45 @@ class Uploads:
         self.max_bytes, self.seconds = max_bytes, seconds
         self._turn = asyncio.Semaphore(_AT_ONCE)
 
-    async def body(self, declared: str | None, stream: AsyncIterator[bytes]) -> bytes:
+    async def body(self, declared: str | None, stream: AsyncIterator[bytes], most: int | None = None) -> bytes:
         """The whole body of a request.
 
         Args:
             declared: its header Content-Length, where it has one; that is a claim, and the bytes are counted.
             stream: its pieces.
+            most: bytes that it may have, where that is less than a picture may have.
 
         Raises:
             UploadError: if it is too large, too slow or empty.
         """
         if declared is not None and (not declared.isascii() or not declared.isdigit()):
             raise UploadError("the length of the upload is no number")
-        if declared is not None and int(declared) > self.max_bytes:
-            raise self._too_large()
+        limit = self.max_bytes if most is None else min(most, self.max_bytes)
+        if declared is not None and int(declared) > limit:
+            raise _too_large(limit)
         async with self._turn:
             try:
                 async with asyncio.timeout(self.seconds):
-                    data = await self._collected(stream)
+                    data = await _collected(stream, limit)
             except TimeoutError as error:
                 raise UploadError(f"The upload took longer than {self.seconds:g} seconds: try again", 408) from error
         if not data:
             raise UploadError("Nothing came: choose a picture file")
         return data
 
-    async def _collected(self, stream: AsyncIterator[bytes]) -> bytes:
-        data = bytearray()
-        async for piece in stream:
-            data += piece
-            if len(data) > self.max_bytes:
-                raise self._too_large()
-        return bytes(data)
 
-    def _too_large(self) -> UploadError:
-        return UploadError(f"The file is larger than {self.max_bytes // 2**20} MB: make it smaller and ask again", 413)
+async def _collected(stream: AsyncIterator[bytes], limit: int) -> bytes:
+    data = bytearray()
+    async for piece in stream:
+        data += piece
+        if len(data) > limit:
+            raise _too_large(limit)
+    return bytes(data)
+
+
+def _too_large(limit: int) -> UploadError:
+    size = f"{limit // 2**20} MB" if limit >= 2**20 else f"{limit // 2**10} kB"
+    return UploadError(f"What was sent is larger than {size}: make it smaller and ask again", 413)
 
 
 def shown_name(name: str) -> str:

@@ -60,8 +60,8 @@ export function render(root, params, api) {
   return () => { stop(); end(); };
 }
 
-function link(line, child) {
-  return h("a", { href: `#/image/${line.id}` }, child);
+function link(line, child, query = "") {
+  return h("a", { href: `#/image/${line.id}${query}` }, child);
 }
 
 function answersTable(lines, api, clear) {
@@ -129,12 +129,14 @@ function dataImages(section, params, api) {
       start += page.images.length;
       words.textContent = page.total === 0 ? "There are no such images."
         : `${start} of ${page.total} ${page.split} images.${page.answered || chosen.split === "val" ? "" : " Answers to training images were not kept, so they are not sorted by doubt."}`;
+      // Which list it is in, so that the page of an image knows its neighbours.
+      const order = new URLSearchParams(Object.entries(chosen).filter(([name, value]) => name !== "split" && value));
       const items = page.images.map((line) => h("li", null, link(line, [
         h("img", { src: api.picture(`/api/images/${line.id}/thumbnail`), alt: "", loading: "lazy", width: 160, height: 160 }),
         h("span", { class: "truth" }, line.truth),
         line.answer === null ? null : line.right ? h("span", { class: "good small" }, `✓ ${line.probability_words}`)
           : h("span", { class: "bad small" }, `✗ ${line.answer}, ${line.probability_words}`),
-        line.doubted ? h("span", { class: "bad small" }, `looks like nothing it knows: ${line.rare}`) : null])));
+        line.doubted ? h("span", { class: "bad small" }, `looks like nothing it knows: ${line.rare}`) : null], `?${order}`)));
       if (anew) list.replaceChildren(...items);
       else list.append(...items);
       more.hidden = start >= page.total;

@@ -11,17 +11,37 @@ export async function render(root, params, api) {
   const id = params.path[1] || "";
   const classes = params.query.get("classes") || "";
   show(root, loading("Asking"));
-  const query = classes ? `?classes=${encodeURIComponent(classes)}` : "";
-  const answer = await api.get(`/api/images/${encodeURIComponent(id)}${query}`);
+  const order = new URLSearchParams(["sort", "label"].filter((name) => params.query.get(name)).map((name) => [name, params.query.get(name)]));
+  const query = new URLSearchParams([...order, ...(classes ? [["classes", classes]] : [])]);
+  const answer = await api.get(`/api/images/${encodeURIComponent(id)}?${query}`);
   document.title = `${answer.answer.answer} · ${answer.image.name}`;
   const stop = watchWindow((files) => giveAll(api, files.slice(0, 1), (line, error) => {
     if (error) { root.prepend(failure(error)); return; }
     remember(line);
     location.hash = `#/image/${line.id}`;
   }));
-  const page = { answer, api, classes, url: api.picture(`/api/images/${encodeURIComponent(id)}/picture`) };
+  const page = { answer, api, classes, order, url: api.picture(`/api/images/${encodeURIComponent(id)}/picture`) };
   show(root, head(page), page.answer.classes.map((explained, index) => classSection(page, explained, index)), ranking(page));
-  return stop;
+  const onKey = (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || event.target.matches("input, select, textarea") || document.querySelector("dialog[open]")) return;
+    const rel = { ArrowLeft: "prev", ArrowRight: "next" }[event.key];
+    const neighbour = rel && root.querySelector(`a[rel=${rel}]`);
+    if (neighbour) neighbour.click();
+  };
+  document.addEventListener("keydown", onKey);
+  return () => {
+    document.removeEventListener("keydown", onKey);
+    stop();
+  };
+}
+
+// Back to the list that it is in, and on to the images before and behind it there.
+function neighbours({ answer, order }) {
+  const known = answer.neighbours;
+  const listed = new URLSearchParams([...order, ...(answer.image.id.startsWith("train-") ? [["split", "train"]] : [])]);
+  const to = (image, rel, words) => (image ? h("a", { href: `#/image/${image}${String(order) ? `?${order}` : ""}`, rel }, words) : null);
+  return h("p", { class: "small proto-nav" }, h("a", { href: `#/ask${String(listed) ? `?${listed}` : ""}` }, "all images"),
+    known ? [to(known.previous, "prev", "← previous"), h("span", { class: "muted" }, `${known.number} of ${known.of}`), to(known.next, "next", "next →")] : null);
 }
 
 function verdict(answer) {
@@ -30,13 +50,14 @@ function verdict(answer) {
     : [h("b", { class: "bad" }, `✗ wrong, it is ${answer.image.truth}`), " · "];
 }
 
-function head({ answer, api, classes }) {
+function head(page) {
+  const { answer, api, classes } = page;
   const proofs = h("div", { class: "proving" });
   const image = answer.image;
   const given = image.source_height === image.height && image.source_width === image.width ? ""
     : `, ${image.source_width} × ${image.source_height}, seen as ${image.width} × ${image.height}`;
   return h("header", { class: "answer" },
-    h("p", { class: "small" }, h("a", { href: "#/ask" }, "← all images")),
+    neighbours(page),
     h("h1", null, answer.answer.answer),
     h("p", { class: "lead" }, verdict(answer), `${answer.share} · ${image.name} (${image.where}${given})`),
     answer.doubt ? h("p", { class: "note" }, h("b", null, answer.doubt)) : null,
@@ -114,14 +135,15 @@ function contrast(predicted, other, against) {
       h("tr", null, h("th", { scope: "row", class: "number" }, "rest"), h("td"), h("td"), h("td", { class: "number" }, against.rest)))))) ;
 }
 
-function ranking({ answer, classes }) {
+function ranking({ answer, classes, order }) {
   const explained = new Set(answer.classes.map((item) => item.label));
   const asked = (label) => [...new Set([...classes.split(",").filter(Boolean), String(label)])].slice(-4).join(",");
+  const to = (label) => `#/image/${answer.image.id}?${[String(order), `classes=${asked(label)}`].filter(Boolean).join("&")}`;
   return h("section", { "aria-labelledby": "ranking-heading" }, h("h2", { id: "ranking-heading" }, "All classes"),
     h("p", { class: "muted" }, `${answer.calibrated} Any class can be explained beside the answer.`),
     h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "All classes" }, h("table", null,
       h("thead", null, h("tr", null, h("th", { scope: "col" }, "class"), h("th", { scope: "col", class: "number" }, "logit"), h("th", { scope: "col", class: "number" }, "probability"), h("td"))),
       h("tbody", null, answer.ranking.map((item) => h("tr", null, h("th", { scope: "row" }, item.name), h("td", { class: "number" }, item.logit), h("td", { class: "number" }, item.probability),
         h("td", null, explained.has(item.label) ? h("span", { class: "muted" }, "shown above")
-          : h("a", { href: `#/image/${answer.image.id}?classes=${asked(item.label)}` }, "why not?"))))))));
+          : h("a", { href: to(item.label) }, "why not?"))))))));
 }

@@ -12,6 +12,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from pixpnet.cli import main
+from pixpnet.metrics.doubt_of_run import read_doubt
 from pixpnet.model import PixPNet
 from pixpnet.training import Run
 from tests.training.conftest import Trained
@@ -149,6 +150,9 @@ def test_doubt_against_noise_is_measured_and_in_the_report(
     page = (tmp_path / "report.html").read_text()
     assert 'id="trust"' in page and "noise" in page and page.count("data:image/svg+xml;base64,") == 3
     assert (sure / "openings.jsonl").read_text() == openings  # nothing was opened for it
+    assert len(read_doubt(sure)) == 1
+    limited(sure, 1e3, None)  # a calibration has limits of its own, so what was warned of by others is not shown
+    assert read_doubt(sure) == ()
 
 
 def test_misalignment_is_in_the_report_once_this_very_model_was_measured(

@@ -9,14 +9,17 @@ from typing import Any
 import pytest
 
 from pixpnet.commands.co12_text import co12_lines
+from pixpnet.data import DataError, DataSet
 from pixpnet.data.loader import PlainSamples
 from pixpnet.metrics import misalignment
+from pixpnet.metrics.doubt_of_run import doubt_of_run
 from pixpnet.metrics.ordering import drawn_samples
 from pixpnet.metrics.suite import MeasureSettings, Table, measure, read_table, table_from_plain
 from pixpnet.metrics.suite import further as module
 from pixpnet.metrics.suite.co12 import co12
 from pixpnet.model import PixPNet
-from pixpnet.training import open_run_data
+from pixpnet.progress import Progress
+from pixpnet.training import Run, open_run_data
 from tests.training.conftest import Trained
 
 FEW = MeasureSettings(mappings=("field",), samples=1, prototypes=1, split="val", attack_samples=3)
@@ -114,8 +117,52 @@ def test_data_without_parts_says_so(measured: tuple[Path, Table]) -> None:
     table = measured[1]
     assert table.further is not None
     assert table.further.dialects == ()
-    (note,) = table.further.notes
+    note, fitted = table.further.notes
     assert "no annotated parts" in note and f"Not measured: {note}." in co12_lines(table)
+    assert "fitted to the validation images" in fitted and table.further.calibration_error is None
+
+
+def test_validation_figures_are_of_validation_images_alone(
+    measured: tuple[Path, Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, table = measured
+    assert table.further is not None
+    assert [doubt.known_split for doubt in table.further.doubts] == ["validation"]
+    asked: list[str | None] = []
+
+    def data(folder: Run, progress: Progress | None = None, moved_to: str | None = None) -> DataSet:
+        asked.append(moved_to)
+        return open_run_data(folder.config)
+
+    monkeypatch.setattr(Run, "data", data)
+    (result,) = doubt_of_run(run, ("noise",), images=2, split="val", moved_to="folder:elsewhere")
+    assert (result.known_split, asked) == ("validation", ["folder:elsewhere"])
+    (result,) = doubt_of_run(run, ("noise",), images=2)
+    assert (result.known_split, len(asked)) == ("test", 1)
+
+
+def test_data_to_doubt_that_are_not_there_are_missed_before_anything_is_measured(trained: Trained) -> None:
+    settings = replace(FEW, against=("folder:nowhere",))
+    with pytest.raises(DataError, match="nowhere"):
+        measure(trained.path, settings, progress=lambda task, done, total: pytest.fail(f"{task} was begun"))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"attacks": ("fgsm",)}, "no attack is called 'fgsm': choose of noise, pgd"),
+        ({"protected": ("circle",)}, "no protected region is called 'circle'"),
+        ({"dialects": ("latin",)}, "no dialect is called 'latin'"),
+        ({"attacked": "clas"}, "no choice of prototypes is called 'clas'"),
+        ({"attacks": ("pgd", "pgd")}, "name each once, not pgd pgd"),
+    ],
+)
+def test_names_that_nothing_has_are_refused(wrong: dict[str, Any], words: str) -> None:
+    settings = replace(FEW)
+    for name, value in wrong.items():  # past the check of types, which only tests have
+        object.__setattr__(settings, name, value)
+    with pytest.raises(ValueError, match=words):
+        settings.__post_init__()
 
 
 def test_more_attacked_images_reuse_those_that_are_there(

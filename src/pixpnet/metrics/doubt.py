@@ -74,6 +74,7 @@ class DoubtResult:
             earlier versions.
         known_scores: the largest scores of the known images; empty in results of earlier versions.
         other_scores: of the others.
+        model: the hash of the model file that was asked; empty in results of earlier versions.
     """
 
     against: str
@@ -86,6 +87,7 @@ class DoubtResult:
     score_limit: float | None = field(default=None, metadata=ADDED_LATER)
     known_scores: tuple[float, ...] = field(default=(), metadata=ADDED_LATER)
     other_scores: tuple[float, ...] = field(default=(), metadata=ADDED_LATER)
+    model: str = field(default="", metadata=ADDED_LATER)
 
 
 def scores_of(

@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -17,6 +19,7 @@ from pixpnet.training import Run, RunError
 from pixpnet.training.kept_scores import SplitScores, read_scores
 from pixpnet.whole_file import written_whole
 
+Split = Literal["test", "val"]
 DOUBT_FOLDER = "doubt"
 NOISE = "noise"
 _FILE = "doubt.json"
@@ -31,9 +34,11 @@ def doubt_of_run(
     batch_size: int = 32,
     device: torch.device | str = "cpu",
     trust_code: bool = False,
+    split: Split = "test",
+    moved_to: str | None = None,
     progress: Progress | None = None,
 ) -> tuple[DoubtResult, ...]:
-    """How well a run's model tells the images that it was evaluated on from others.
+    """How well a run's model tells images of its own data set from others.
 
     Args:
         run: a finished one.
@@ -44,6 +49,9 @@ def doubt_of_run(
         batch_size: images at a time.
         device: where to compute.
         trust_code: whether a backbone that is code of its own may be called.
+        split: which images of its own: ``test`` for those that were evaluated at the end of the run, from the scores
+            that it kept (where it kept none, validation images), ``val`` for validation images.
+        moved_to: where the run's data set is now (`folder:PATH`), if it is not where it was.
         progress: told what is being done.
 
     Raises:
@@ -57,7 +65,7 @@ def doubt_of_run(
     if not folder.finished:
         raise RunError(f"{folder.path} is not finished: pixpnet train --resume {folder.path}")
     model = folder.model(trust_code).to(device)
-    known, split, refusal = _known(folder, model, batch_size, device, progress)
+    known, known_split, refusal = _known(folder, model, split, moved_to, batch_size, device, progress)
     calibrated_on = _calibrated_on(folder, model)
     results = []
     for name in against:
@@ -67,8 +75,20 @@ def doubt_of_run(
             else _drawn(model, name, images, batch_size, seed, progress)
         )
         others, why_not = scores_of(model, batches, device, named(progress, f"asking about {name}"))
-        results.append(compare_doubt(model, known, split, others, name, refusal or why_not, seed, calibrated_on))
-    return tuple(results)
+        results.append(compare_doubt(model, known, known_split, others, name, refusal or why_not, seed, calibrated_on))
+    asked = folder.fingerprint()
+    return tuple(replace(result, model=asked) for result in results)
+
+
+def check_other_data(names: Sequence[str], progress: Progress | None = None) -> None:
+    """Says before anything is computed that data to doubt are not there.
+
+    Raises:
+        DataError: if there is no such data set.
+    """
+    for name in names:
+        if name != NOISE:
+            open_data(name, DataOptions(), progress)
 
 
 def keep_doubt(run: Run | Path | str, results: Sequence[DoubtResult]) -> None:
@@ -81,14 +101,17 @@ def keep_doubt(run: Run | Path | str, results: Sequence[DoubtResult]) -> None:
 
 
 def read_doubt(run: Run | Path | str) -> tuple[DoubtResult, ...]:
-    """What `keep_doubt` wrote; empty where nothing was measured.
+    """What `keep_doubt` wrote of the model as it is now: a calibration has other limits, and is measured again.
 
     Raises:
         RunError: if the file is damaged.
     """
-    path = Run.of(run).path / DOUBT_FOLDER / _FILE
+    folder = Run.of(run)
+    path = folder.path / DOUBT_FOLDER / _FILE
     try:
-        return tuple(from_plain(DoubtResult, plain, _FILE) for plain in json.loads(path.read_text(encoding="utf-8")))
+        results = [from_plain(DoubtResult, plain, _FILE) for plain in json.loads(path.read_text(encoding="utf-8"))]
+        current = folder.fingerprint()
+        return tuple(result for result in results if result.model == current)
     except FileNotFoundError:
         return ()
     except (ValueError, TypeError, RecursionError) as error:
@@ -96,13 +119,19 @@ def read_doubt(run: Run | Path | str) -> tuple[DoubtResult, ...]:
 
 
 def _known(
-    run: Run, model: PixPNet, batch_size: int, device: torch.device | str, progress: Progress | None
+    run: Run,
+    model: PixPNet,
+    split: Split,
+    moved_to: str | None,
+    batch_size: int,
+    device: torch.device | str,
+    progress: Progress | None,
 ) -> tuple[SplitScores, str, str]:
     """Scores of images of the run's own kind: kept ones, else those of the validation images."""
     scores_by_split = read_scores(run)
-    if len(scores_by_split.get("test", ())):
+    if split == "test" and len(scores_by_split.get("test", ())):
         return scores_by_split["test"], "test", ""
-    data = run.data(progress)
+    data = run.data(progress, moved_to)
     loader = plain_loader(data, data.val, model.preprocessing, Loading(batch_size, 0))
     scores, refusal = scores_of(model, (batch.images for batch in loader), device, named(progress, "validation images"))
     return scores, "validation", refusal

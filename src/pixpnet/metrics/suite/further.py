@@ -63,6 +63,7 @@ class FurtherMaterial:
         store: of results.
         progress: told what is being done.
         trust_code: whether a backbone that is code of its own may be called.
+        moved_to: where the run's data set is now, if it is not where it was.
     """
 
     run: Run
@@ -75,6 +76,7 @@ class FurtherMaterial:
     store: ResultStore
     progress: Progress
     trust_code: bool
+    moved_to: str | None = None
 
 
 def measure_further(material: FurtherMaterial, sizes: Sizes) -> FurtherMeasures:
@@ -87,7 +89,8 @@ def measure_further(material: FurtherMaterial, sizes: Sizes) -> FurtherMeasures:
         for protected in material.settings.protected
     ]
     doubts = tuple(_doubt(material, name) for name in material.settings.against)
-    return FurtherMeasures(dialects, tuple(attacks), sizes, doubts, _calibration_error(material), tuple(notes))
+    error = _calibration_error(material, notes)
+    return FurtherMeasures(dialects, tuple(attacks), sizes, doubts, error, tuple(notes))
 
 
 def part_figures(scores: PartScores) -> PartFigures:
@@ -166,6 +169,8 @@ def _doubt(material: FurtherMaterial, name: str) -> DoubtFigures:
             batch_size=_BATCH,
             device=torch.device(material.model.device),
             trust_code=material.trust_code,
+            split=material.settings.split,
+            moved_to=material.moved_to,
             progress=material.progress,
         )
         figures = DoubtFigures(result.against, result.known_split, result.signs, result.warned)
@@ -173,8 +178,11 @@ def _doubt(material: FurtherMaterial, name: str) -> DoubtFigures:
     return figures
 
 
-def _calibration_error(material: FurtherMaterial) -> Estimate | None:
+def _calibration_error(material: FurtherMaterial, notes: list[str]) -> Estimate | None:
     scores_by_split, known = read_scores(material.run), material.model.calibration
+    if known is not None and known.source == "validation" and material.settings.split == "val":
+        notes.append("the temperature was fitted to the validation images, so their calibration error says nothing")
+        return None
     scores = scores_by_split.get("test" if material.settings.split == "test" else "val")
     if scores is None or known is None:
         return None

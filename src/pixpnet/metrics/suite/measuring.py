@@ -18,6 +18,7 @@ from pixpnet.fields import UnsupportedOperation
 from pixpnet.mapping import MAPPINGS
 from pixpnet.metrics.bootstrap import Estimate, bootstrap_mean
 from pixpnet.metrics.consistency import THRESHOLD
+from pixpnet.metrics.doubt_of_run import check_other_data
 from pixpnet.metrics.draws import drawn_classes
 from pixpnet.metrics.health import PrototypeHealth, prototype_health
 from pixpnet.metrics.ordering import STATED_ERROR, Curves, PairResult, Spacing, drawn_samples, order_sample
@@ -120,6 +121,8 @@ def measure(
         raise ValueError(
             f"{run_folder.path} is not finished, so its model is not fixed: pixpnet train --resume {run_folder.path}"
         )
+    if not settings.parts_only:
+        check_other_data(settings.against, progress)
     model = run_folder.model(trust_code).to(device)
     data = run_folder.data(progress, moved_to)
     samples = default_samples(model) if settings.samples is None else settings.samples
@@ -138,7 +141,17 @@ def measure(
             placed = measure_places(model, data, entries, settings.seed, stored, progress)
             places = placed.places
             material = FurtherMaterial(
-                run_folder, model, data, entries, suite.part_entries, samples, settings, stored, progress, trust_code
+                run_folder,
+                model,
+                data,
+                entries,
+                suite.part_entries,
+                samples,
+                settings,
+                stored,
+                progress,
+                trust_code,
+                moved_to,
             )
             further = measure_further(material, placed.sizes)
     known = [model.ownership.measured_on] if model.ownership.measured_on is not None else []

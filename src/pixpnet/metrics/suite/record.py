@@ -82,7 +82,7 @@ class MeasureSettings:
             ("attack", self.attacks, ATTACKS),
             ("protected region", self.protected, PROTECTIONS),
             ("dialect", self.dialects, get_args(DialectName)),
-            ("attacked prototypes", (self.attacked,), get_args(Attacked)),
+            ("choice of prototypes", (self.attacked,), get_args(Attacked)),
         ):
             if wrong := [name for name in names if name not in known]:
                 raise ValueError(f"no {what} is called {wrong[0]!r}: choose of {', '.join(known)}")

@@ -57,12 +57,24 @@ class Crop:
         first, top, left = (min(starts) for starts in zip(self._start, other._start, strict=True))
         last, bottom, right = (max(ends) for ends in zip(self._end, other._end, strict=True))
         protos, channels = self.values.shape[0], self.values.shape[2]
-        sum_of_both = self.values.new_zeros(protos, last - first, channels, bottom - top, right - left)
-        for crop in (self, other):
+        larger, smaller = (self, other) if self.values.numel() >= other.values.numel() else (other, self)
+        if (larger._start, larger._end) == ((first, top, left), (last, bottom, right)):
+            sum_of_both, crops = larger.values.clone(), [smaller]
+        else:
+            rows, cols = bottom - top, right - left
+            # Channels last, as networks are run.
+            sum_of_both = self.values.new_zeros(protos, last - first, rows, cols, channels).permute(0, 1, 4, 2, 3)
+            crops = [larger, smaller]
+        for crop in crops:
             images, _, rows, cols = crop.values.shape[1:]
             after, down, across = crop.first - first, crop.top - top, crop.left - left
             sum_of_both[:, after : after + images, :, down : down + rows, across : across + cols] += crop.values
         return Crop(sum_of_both, self.shape, top, left, first)
+
+    @property
+    def rectangle(self) -> tuple[tuple[int, int, int], tuple[int, ...]]:
+        """Where it begins (image, row, column) and how large it is: images, channels, rows, columns."""
+        return self._start, tuple(self.values.shape[1:])
 
     @property
     def _start(self) -> tuple[int, int, int]:

@@ -10,15 +10,11 @@ from torch import Tensor
 
 from pixpnet.mapping.relevance.errors import UnsupportedRelevance
 from pixpnet.mapping.relevance.pixels import PixelBox
-from pixpnet.mapping.relevance.rules import Propagation
+from pixpnet.mapping.relevance.rules import ELEMENTS_AT_ONCE, Propagation
 from pixpnet.mapping.scene import GridScene, Heatmaps, Scene, grid_by_grid
 from pixpnet.model.modes import refuse_training_mode
 from pixpnet.parts.comparison import NoShares
 from pixpnet.tracing import RecordingError, record
-
-# Prototypes on their way back together have at most so many elements in the largest activation, which is held a few
-# times for each.
-_ELEMENTS_AT_ONCE = 2**24
 
 
 def prp(scene: Scene) -> Heatmaps:
@@ -63,12 +59,15 @@ def _propagated(scene: Scene, part: GridScene) -> Float[Tensor, "protos height w
             raise UnsupportedRelevance(f"relevance cannot be followed: {error}") from error
         back = Propagation(recording, PixelBox(recording, scene.model.preprocessing))
         begin = _relevance_of_embeddings(scene, part, recording.result[0])
-        at_once = max(1, _ELEMENTS_AT_ONCE // max(value.numel() for value in recording.values.values()))
+        at_once = max(1, ELEMENTS_AT_ONCE // max(traced.shape.numel() for traced in recording.values))
         maps = scene.image.new_zeros(len(part.places), *scene.size)
-        for cell in part.cells.unique(dim=0):
-            there = (part.cells == cell).all(dim=1).nonzero().flatten()
-            for some in there.split(at_once):
-                maps[some] = back(begin[some][:, None]).sum(dim=(1, 2))
+        some = [
+            chosen
+            for cell in part.cells.unique(dim=0)
+            for chosen in (part.cells == cell).all(dim=1).nonzero().flatten().split(at_once)
+        ]
+        for chosen, pixels in zip(some, back.each([begin[chosen][:, None] for chosen in some]), strict=True):
+            maps[chosen] = pixels.sum(dim=(1, 2))
         return maps
 
 

@@ -18,8 +18,8 @@ operation's results and gives that of its inputs; where a tensor is read several
 All of them give non-negative shares of what they get, so relevance is never negative and never grows.
 """
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -27,7 +27,7 @@ from torch import Tensor
 
 from pixpnet.mapping.relevance.crops import Crop, cropped
 from pixpnet.mapping.relevance.errors import UnsupportedRelevance
-from pixpnet.mapping.relevance.layers import NOTHING, Contributions, Geometry, PositiveParts, beyond_the_bounds
+from pixpnet.mapping.relevance.layers import NOTHING, BeyondTheBounds, Geometry, PositiveParts
 from pixpnet.mapping.relevance.pixels import PixelBox
 from pixpnet.mapping.relevance.windows import to_the_largest
 from pixpnet.tracing import Recording, Traced, TracedStep
@@ -37,6 +37,13 @@ aten = torch.ops.aten
 # The relevance of each result; None where there is none. A rule gives the same for the inputs.
 Crops = list[Crop | None]
 Relevances = list[Tensor | None]
+
+
+# Crops go back side by side as long as they have at most so many elements together. Far from the image, where
+# rectangles are small and weights are many, these are all of them; near it, where that gains nothing, one.
+ELEMENTS_AT_ONCE = 2**22
+# What a layer needs whatever the relevance is, it computes of all of a map, unless the crops cover less than this part.
+_MUCH = 0.75
 
 
 class Propagation:
@@ -50,7 +57,8 @@ class Propagation:
             box: the values that pixels can have.
         """
         self.recording, self.box = recording, box
-        self.layers: dict[TracedStep, PositiveParts | Contributions] = {}
+        self._prepared: dict[TracedStep, Any] = {}
+        self._crops = 1
 
     def __call__(self, relevance: Tensor) -> Tensor:
         """The relevance of the image, from that of the result; both behind an axis of prototypes.
@@ -58,18 +66,99 @@ class Propagation:
         Raises:
             UnsupportedRelevance: if relevance reaches an operation that has no rule.
         """
+        (of_image,) = self.each([relevance])
+        return of_image
+
+    def each(self, relevances: Sequence[Tensor]) -> Iterator[Tensor]:
+        """The same for several, in their order: each may begin at a cell of its own, and has a crop of its own.
+
+        Raises:
+            UnsupportedRelevance: if relevance reaches an operation that has no rule.
+        """
         program = self.recording.program
-        arrived: dict[Traced, Crop] = {program.result: cropped(relevance)}
-        for step in reversed(program.steps):
-            crops: Crops = [arrived.pop(output, None) for output in step.outputs]
-            if all(crop is None for crop in crops):
-                continue
-            for traced, more in zip(step.inputs, _rule_for(step)(_Passage(self, step), crops), strict=True):
-                if more is not None:
-                    arrived[traced] = arrived[traced].plus(more) if traced in arrived else more
-        if program.image not in arrived:
-            return relevance.new_zeros(len(relevance), *program.image.shape)
-        return arrived[program.image].whole()
+        self._prepared, self._crops = {}, len(relevances)
+        protos = tuple(len(relevance) for relevance in relevances)
+        begin = {program.result: [cropped(relevance.clone()) for relevance in relevances]}
+        under_way = [_UnderWay(begin, protos, len(program.steps))] if protos else []
+        while under_way:
+            crops = under_way.pop()
+            if self._walk(crops):
+                for number, count in enumerate(crops.protos):
+                    if program.image in crops.arrived:
+                        yield crops.arrived[program.image][number].whole()
+                    else:
+                        yield relevances[0].new_zeros(count, *program.image.shape)
+            else:
+                under_way += reversed(crops.halves())
+
+    @torch.no_grad()
+    def _walk(self, crops: "_UnderWay") -> bool:
+        """Goes back to the image, or as far as it can be done for all at once; says whether it came there."""
+        steps, arrived = self.recording.program.steps, crops.arrived
+        while crops.steps_left:
+            step = steps[crops.steps_left - 1]
+            reached = [output for output in step.outputs if output in arrived]
+            if reached:
+                if len(crops.protos) > 1 and _elements_before(step, arrived[reached[0]]) > ELEMENTS_AT_ONCE:
+                    return False
+                outputs = [arrived.pop(output, None) for output in step.outputs]
+                each: list[Crops] = [
+                    [None if some is None else some[number] for some in outputs] for number in range(len(crops.protos))
+                ]
+                inputs = _rule_for(step)(_Passage(self, step), each)
+                for traced, *more in zip(step.inputs, *inputs, strict=True):
+                    if more[0] is None:
+                        continue
+                    if traced in arrived:
+                        more = [one.plus(other) for one, other in zip(arrived[traced], more, strict=True)]
+                    arrived[traced] = more
+            crops.steps_left -= 1
+        return True
+
+    def prepared(self, step: TracedStep, crops: Sequence[Crop], make: Callable[[bool], Any]) -> Any:
+        """What a step needs whatever the relevance is.
+
+        Args:
+            step: which.
+            crops: of its result, the first that came there.
+            make: gives it; is told whether enough of the result will be asked for to compute all of it at once.
+        """
+        if step not in self._prepared:
+            asked = sum({crop.rectangle: crop.values[0].numel() for crop in crops}.values())
+            much = asked * self._crops >= _MUCH * len(crops) * crops[0].shape.numel()
+            self._prepared[step] = make(much)
+        return self._prepared[step]
+
+
+@dataclass
+class _UnderWay:
+    """Crops that have come back to the same step.
+
+    Attributes:
+        arrived: of each tensor, the relevance of each.
+        protos: how many prototypes each is of.
+        steps_left: how many steps are before them.
+    """
+
+    arrived: dict[Traced, list[Crop]]
+    protos: tuple[int, ...]
+    steps_left: int
+
+    def halves(self) -> list["_UnderWay"]:
+        """The first and the second half of them."""
+        middle = len(self.protos) // 2
+        return [
+            _UnderWay(
+                {traced: crops[part] for traced, crops in self.arrived.items()}, self.protos[part], self.steps_left
+            )
+            for part in (slice(None, middle), slice(middle, None))
+        ]
+
+
+def _elements_before(step: TracedStep, crops: Sequence[Crop]) -> float:
+    """About how many elements crops of a step's result will have before it."""
+    growth = max((traced.shape.numel() for traced in step.inputs), default=0) / max(1, crops[0].shape.numel())
+    return max(1.0, growth) * sum(crop.values.numel() for crop in crops)
 
 
 class _Passage:
@@ -92,17 +181,22 @@ class _Passage:
 
 
 Rule = Callable[[_Passage, Crops], Crops]
-RULES: dict[Any, Rule] = {}
+JointRule = Callable[[_Passage, list[Crops]], list[Crops]]
+RULES: dict[Any, JointRule] = {}
 
 
 def _rule(*operations: Any) -> Callable[[Rule], Rule]:
     """Registers a rule that takes rectangles."""
 
     def register(rule: Rule) -> Rule:
-        RULES.update(dict.fromkeys(operations, rule))
+        RULES.update(dict.fromkeys(operations, _one_by_one(rule)))
         return rule
 
     return register
+
+
+def _one_by_one(rule: Rule) -> JointRule:
+    return lambda passage, all_crops: [rule(passage, crops) for crops in all_crops]
 
 
 def _whole_rule(*operations: Any) -> Callable[[Callable[[_Passage, Relevances], Relevances]], Rule]:
@@ -118,12 +212,12 @@ def _whole_rule(*operations: Any) -> Callable[[Callable[[_Passage, Relevances], 
     return register
 
 
-def _rule_for(step: TracedStep) -> Rule:
+def _rule_for(step: TracedStep) -> JointRule:
     rule = RULES.get(step.operation.overloadpacket)
     if rule is not None:
         return rule
     if torch.Tag.pointwise in step.operation.tags and len(step.inputs) == 1:
-        return _to_the_only_input
+        return _one_by_one(_to_the_only_input)
     raise UnsupportedRelevance(
         f"no relevance rule for {step.operation} on {len(step.inputs)} tensors that depend on the image: cut the "
         "backbone before it, or choose another mapping (the receptive field needs no such rule)"
@@ -136,22 +230,30 @@ _BATCH_NORMS = (
 )
 
 
-@_rule(aten.convolution)
-def _convolution(passage: _Passage, crops: Crops) -> Crops:
+def _convolution(passage: _Passage, all_crops: list[Crops]) -> list[Crops]:
     if passage["transposed"]:
         raise UnsupportedRelevance("no relevance rule for a transposed convolution: cut the backbone before it")
     if len(passage.step.inputs) > 1 or not isinstance(passage["input"], Traced):
         raise UnsupportedRelevance(
             "no relevance rule for a convolution whose weights depend on the image: cut the backbone before it"
         )
-    (crop,), step, layers = crops, passage.step, passage.propagation.layers
-    assert crop is not None
-    if step not in layers:
-        layers[step] = _prepared(passage)
-    return [layers[step].back(crop)]
+    crops = [crop for (crop,) in all_crops if crop is not None]
+    layer: PositiveParts | BeyondTheBounds = passage.propagation.prepared(
+        passage.step, crops, lambda everywhere: _layer(passage, everywhere)
+    )
+    alike: dict[Any, list[int]] = {}
+    for number, crop in enumerate(crops):
+        alike.setdefault(crop.values.shape[1:], []).append(number)
+    found: dict[int, Crop] = {}
+    for numbers in alike.values():
+        found |= dict(zip(numbers, layer.back([crops[number] for number in numbers]), strict=True))
+    return [[found[number]] for number in range(len(crops))]
 
 
-def _prepared(passage: _Passage) -> PositiveParts | Contributions:
+RULES[aten.convolution] = _convolution
+
+
+def _layer(passage: _Passage, everywhere: bool) -> PositiveParts | BeyondTheBounds:
     weight: Tensor = passage["weight"]
     follower = passage.follower()
     if follower is not None and follower.operation.overloadpacket in _BATCH_NORMS and follower["weight"] is not None:
@@ -161,8 +263,8 @@ def _prepared(passage: _Passage) -> PositiveParts | Contributions:
     (traced,) = passage.step.inputs
     bounds = passage.propagation.box.bounds(traced)
     if bounds is None:
-        return PositiveParts(passage.value(traced), weight, geometry)
-    return beyond_the_bounds(passage.value(traced), bounds.low, bounds.high, weight, geometry)
+        return PositiveParts(passage.value(traced), weight, geometry, everywhere)
+    return BeyondTheBounds(passage.value(traced), bounds.low, bounds.high, weight, geometry, everywhere)
 
 
 @_rule(
@@ -197,15 +299,28 @@ def _sum(passage: _Passage, crops: Crops) -> Crops:
     factor = passage.step.get("alpha", 1)
     if passage.step.operation.overloadpacket is aten.sub:
         factor = -factor
-    one, other = (crop.of(passage.value(passage[name])) for name in ("self", "other"))
-    other = other * factor
-    # Where neither is positive both are negative, and their parts of the sum are positive again.
-    negative = (one <= 0) & (other <= 0)
-    one, other = (torch.where(negative, -part, part.clamp_min(0)) for part in (one, other))
-    share = crop.values / (one + other).clamp_min(NOTHING)
+    one, other = (passage.value(passage[name]) for name in ("self", "other"))
+    shares = passage.propagation.prepared(
+        passage.step, [crop], lambda everywhere: _shares_of_sum(one, other, factor) if everywhere else None
+    )
+    if shares is None:
+        parts = _shares_of_sum(crop.of(one), crop.of(other), factor)
+    else:
+        parts = [crop.of(share) for share in shares]
     if not crop.is_whole or all(shape == crop.shape for shape in shapes):
-        return [replace(crop, values=share * part) for part in (one, other)]
-    return [cropped(_gathered(share * part, shape)) for part, shape in zip((one, other), shapes, strict=True)]
+        return [replace(crop, values=crop.values * part) for part in parts]
+    return [cropped(_gathered(crop.values * part, shape)) for part, shape in zip(parts, shapes, strict=True)]
+
+
+def _shares_of_sum(one: Tensor, other: Tensor, factor: float) -> list[Tensor]:
+    """Which part of a sum each summand has; none of them is negative."""
+    if factor != 1:
+        other = other * factor
+    # Where neither is positive both are negative, and their parts of the sum are positive again.
+    negative = torch.maximum(one, other) <= 0
+    parts = [torch.where(negative, -part, part.clamp_min(0)) for part in (one, other)]
+    total = (parts[0] + parts[1]).clamp_min_(NOTHING)
+    return [part / total for part in parts]
 
 
 @_rule(aten.mul)

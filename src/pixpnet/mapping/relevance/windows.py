@@ -10,8 +10,6 @@ from pixpnet.mapping.relevance.crops import Crop
 from pixpnet.tracing import TracedStep
 from pixpnet.tracing.program import pair
 
-aten = torch.ops.aten
-
 
 @dataclass(frozen=True)
 class Reach:
@@ -36,6 +34,17 @@ class Reach:
         protos, batch = like.shape[:2]
         room = like.new_empty(protos * batch, self.rows, self.cols, self.shape[1])
         return room.permute(0, 3, 1, 2)  # channels last, as networks are run
+
+    def read(self, values: Tensor, images: int) -> Tensor:
+        """What the windows read of some images of the input: zeros beyond its edges."""
+        (height, width), channels = self.shape[-2:], values.shape[1]
+        result = values.new_zeros(images, self.rows, self.cols, channels).permute(0, 3, 1, 2)
+        top, left = max(self.top, 0), max(self.left, 0)
+        bottom, right = min(self.top + self.rows, height), min(self.left + self.cols, width)
+        if bottom > top and right > left:
+            inside = values[self.first : self.first + images, :, top:bottom, left:right]
+            result[..., top - self.top : bottom - self.top, left - self.left : right - self.left] = inside
+        return result
 
     def clipped(self, values: Tensor) -> Crop:
         """What lies inside of the input (all of it, where the windows read nothing but padding: of nothing)."""
@@ -71,18 +80,17 @@ def to_the_largest(crop: Crop, step: TracedStep, indices: Tensor) -> Crop:
     stride, dilation = step.get("stride", []) or kernel, step.get("dilation", 1)
     shape = step.inputs[0].shape
     window = reach(crop, shape, kernel, stride, step.get("padding", 0), dilation)
-    chosen, width = crop.of(indices), shape[-1]
-    # From a place in the whole input to one in the window.
-    chosen = chosen - (chosen // width) * (width - window.cols) - (window.top * window.cols + window.left)
-    protos = len(crop.values)
-    moved = aten.max_pool2d_with_indices_backward(
-        crop.values.flatten(0, 1),
-        window.room(crop.values),
-        kernel,
-        stride,
-        0,
-        dilation,
-        False,
-        chosen.repeat(protos, 1, 1, 1),
+    (channels, height, width), (protos, images) = shape[1:], crop.values.shape[:2]
+    top, bottom = max(window.top, 0), min(window.top + window.rows, height)
+    # Into whole rows, channels last, as networks are run: a place is then the index of the largest, and its channel.
+    places = crop.of(indices).permute(0, 2, 3, 1) * channels
+    places += torch.arange(channels, device=places.device) - top * width * channels
+    moved = crop.values.new_zeros(protos * images, (bottom - top) * width * channels)
+    moved.scatter_add_(
+        1,
+        places.reshape(1, images, -1).expand(protos, -1, -1).flatten(0, 1),
+        crop.values.permute(0, 1, 3, 4, 2).reshape(protos * images, -1),
     )
-    return window.clipped(moved.unflatten(0, (protos, -1)))
+    rows = moved.view(protos, images, bottom - top, width, channels).permute(0, 1, 4, 2, 3)
+    left, right = max(window.left, 0), min(window.left + window.cols, width)
+    return Crop(rows[..., left:right], shape, top, left, crop.first)

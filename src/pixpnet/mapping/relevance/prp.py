@@ -25,7 +25,7 @@ def prp(scene: Scene) -> Heatmaps:
     of that cell, the only place where relevance can be.
 
     One forward pass serves all prototypes of a grid, and one more through layers of positive weights alone. What is
-    walked for each is the way back, through nothing but what its cell sees; prototypes of one cell go together. The
+    walked for each is the way back, through nothing but what its cell sees, side by side as far as that is little. The
     first image of a network (and of a size) takes two more passes, for the check that a recording needs (`record`).
     Memory: all activations twice, and the largest one a few times.
 
@@ -60,6 +60,7 @@ def _propagated(scene: Scene, part: GridScene) -> Float[Tensor, "protos height w
         back = Propagation(recording, PixelBox(recording, scene.model.preprocessing))
         begin = _relevance_of_embeddings(scene, part, recording.result[0])
         at_once = max(1, ELEMENTS_AT_ONCE // max(traced.shape.numel() for traced in recording.values))
+        del recording  # what no rule reads is not needed any more
         maps = scene.image.new_zeros(len(part.places), *scene.size)
         some = [
             chosen

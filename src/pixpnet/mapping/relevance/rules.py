@@ -56,7 +56,8 @@ class Propagation:
             recording: of the network.
             box: the values that pixels can have.
         """
-        self.recording, self.box = recording, box
+        self.program, self.box = recording.program, box
+        self.values = _read_by_rules(recording)
         self._prepared: dict[TracedStep, Any] = {}
         self._crops = 1
 
@@ -75,7 +76,7 @@ class Propagation:
         Raises:
             UnsupportedRelevance: if relevance reaches an operation that has no rule.
         """
-        program = self.recording.program
+        program = self.program
         self._prepared, self._crops = {}, len(relevances)
         protos = tuple(len(relevance) for relevance in relevances)
         begin = {program.result: [cropped(relevance.clone()) for relevance in relevances]}
@@ -94,7 +95,7 @@ class Propagation:
     @torch.no_grad()
     def _walk(self, crops: "_UnderWay") -> bool:
         """Goes back to the image, or as far as it can be done for all at once; says whether it came there."""
-        steps, arrived = self.recording.program.steps, crops.arrived
+        steps, arrived = self.program.steps, crops.arrived
         while crops.steps_left:
             step = steps[crops.steps_left - 1]
             reached = [output for output in step.outputs if output in arrived]
@@ -155,6 +156,19 @@ class _UnderWay:
         ]
 
 
+def _read_by_rules(recording: Recording) -> dict[Traced, Tensor]:
+    """What tensors were, less those that only functions of one element and batch norms read, whose rules do not."""
+    steps = recording.program.steps
+    read = {traced for step in steps if not _hands_all_on(step) for traced in step.inputs}
+    handed_on = {traced for step in steps if _hands_all_on(step) for traced in step.inputs}
+    return {traced: value for traced, value in recording.values.items() if traced in read or traced not in handed_on}
+
+
+def _hands_all_on(step: TracedStep) -> bool:
+    operation = step.operation
+    return len(step.inputs) == 1 and (operation.overloadpacket in _BATCH_NORMS or torch.Tag.pointwise in operation.tags)
+
+
 def _elements_before(step: TracedStep, crops: Sequence[Crop]) -> float:
     """About how many elements crops of a step's result will have before it."""
     growth = max((traced.shape.numel() for traced in step.inputs), default=0) / max(1, crops[0].shape.numel())
@@ -172,11 +186,11 @@ class _Passage:
 
     def value(self, traced: Traced) -> Tensor:
         """What the tensor was."""
-        return self.propagation.recording.values[traced]
+        return self.propagation.values[traced]
 
     def follower(self) -> TracedStep | None:
         """The only operation that reads the (first) result; None if there are others."""
-        readers = self.propagation.recording.program.readers(self.step.outputs[0])
+        readers = self.propagation.program.readers(self.step.outputs[0])
         return readers[0] if len(readers) == 1 else None
 
 

@@ -19,7 +19,7 @@ from pixpnet.model.ranked import ranked_scores
 from pixpnet.parts import Matches
 
 # Of many cells every so manieth is looked at first.
-_APART = 8
+_APART = (64, 8, 1)
 
 
 def deciding(model: PixPNet, matches: Matches, logits: Tensor, row: int, size: tuple[int, int]) -> Deciding | None:
@@ -39,7 +39,7 @@ def deciding(model: PixPNet, matches: Matches, logits: Tensor, row: int, size: t
         NoBounds: if bounds on scores say nothing about the model's decision.
     """
     ranked = ranked_scores(model, matches.scores[row])
-    length = model.head.deciding_length(int(logits[row].argmax()), ranked)
+    length = model.head.deciding_length(int(logits[row].detach().cpu().numpy().argmax()), ranked)
     if length is None:
         return None
     prototypes = ranked.order[:length]
@@ -47,7 +47,7 @@ def deciding(model: PixPNet, matches: Matches, logits: Tensor, row: int, size: t
         prototypes=tuple(prototypes.tolist()),
         of=len(ranked.order),
         limit=ranked.limit(length),
-        seen=_seen(model, matches.cells[row].cpu().numpy(), prototypes, size),
+        seen=_seen(model, matches, row, prototypes, size),
     )
 
 
@@ -66,22 +66,26 @@ def deciding_length(model: PixPNet, scores: Tensor, label: int) -> int | None:
 
 
 def _seen(
-    model: PixPNet, cells: Int64[np.ndarray, "protos 2"], prototypes: Int64[np.ndarray, " some"], size: tuple[int, int]
+    model: PixPNet, matches: Matches, row: int, prototypes: Int64[np.ndarray, " some"], size: tuple[int, int]
 ) -> float:
     """The share of the image that the cells of some prototypes saw together."""
     boxes: list[Box] = []
     total, area = size[0] * size[1], 0
-    grids = seen_by(model, size)
-    for seen in grids:
-        first, last = seen.grid.first, seen.grid.first + len(seen.grid.prototypes)
-        own = prototypes if len(grids) == 1 else prototypes[(prototypes >= first) & (prototypes < last)]
+    for seen, grid_matches in zip(seen_by(model, size), matches.grids, strict=True):
+        cells, numbers = grid_matches.cells[row].cpu().numpy(), prototypes
+        if len(matches.grids) > 1:
+            numbers = prototypes - seen.grid.first
+            numbers = numbers[(numbers >= 0) & (numbers < len(cells))]
         rows, cols = seen.field.shape[-2:]
         speaks = np.zeros(rows * cols, dtype=np.bool_)
-        speaks[(cells @ (cols, 1)).take(own)] = True
-        speaking = [divmod(cell, cols) for cell in speaks.nonzero()[0].tolist()]
+        speaks[cells[numbers]] = True
+        speaking = speaks.nonzero()[0].tolist()
         # Where cells see much, few of many have seen everything, and the others need not be looked at.
-        for apart in (_APART, 1) if len(speaking) > 2 * _APART else (1,):
-            boxes += (box for row, col in speaking[::apart] for box in seen.region((row, col), ()).boxes)
+        for apart in _APART:
+            if apart > 1 and len(speaking) <= 2 * apart:
+                continue
+            for cell in speaking[::apart]:
+                boxes += seen.region(divmod(cell, cols), ()).boxes
             area = union_area(boxes)
             if area == total:
                 return 1.0

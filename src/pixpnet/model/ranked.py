@@ -15,5 +15,6 @@ def ranked_scores(model: PixPNet, scores: Float[Tensor, " protos"]) -> RankedSco
 
 def least_scores(model: PixPNet) -> Float64[np.ndarray, " protos"]:
     """The least that each prototype can score."""
-    grids = [(len(grid.prototypes), grid.comparison.score_bounds()[0]) for grid in model.grids]
-    return np.concatenate([np.full(count, least) for count, least in grids])
+    comparisons = [grid.comparison for grid in model.grids]
+    least = [comparison.score_bounds()[0] for comparison in comparisons]
+    return np.repeat(np.array(least), [len(comparison.prototypes) for comparison in comparisons])

@@ -37,7 +37,8 @@ class RankedScores:
         [1, 0, 2]
         """
         given = scores.detach().cpu().numpy()
-        return cls(given.astype(np.float64), _descending(given), least)
+        exact = given.astype(np.float64)
+        return cls(exact, _descending(exact, given.dtype), least)
 
     @property
     def rank(self) -> Int64[np.ndarray, " protos"]:
@@ -51,19 +52,24 @@ class RankedScores:
         return float(self.scores[self.order[length - 1]])
 
 
-def _descending(scores: Float[np.ndarray, " protos"]) -> Int64[np.ndarray, " protos"]:
+# A float32 as a float64 ends in 29 bits that are 0; the other bits but the sign say how large it is.
+_FREE = 2**29 - 1
+_SIZE = (2**63 - 1) & ~_FREE
+
+
+def _descending(scores: Float64[np.ndarray, " protos"], precision: np.dtype) -> Int64[np.ndarray, " protos"]:
     """The numbers of scores, the largest first; of equals the first.
 
-    Scores of 32 bits and their numbers are sorted as one integer each, which takes a fifth of the time of a stable
+    Scores of 32 bits and their numbers are sorted as one integer each, which takes a third of the time of a stable
     argsort: the bits of a positive number grow with it, those of a negative one fall.
     """
-    if scores.dtype != np.float32:
+    if precision != np.float32:
         return np.argsort(-scores, kind="stable")
-    bits = (0.0 - scores).astype(np.float32, copy=False).view(np.int32)  # of the negative: the largest comes first
-    keys = np.where(bits < 0, bits ^ np.int32(0x7FFFFFFF), bits).astype(np.int64)
-    numbered = (keys << 32) | np.arange(len(keys))
-    numbered.sort()
-    return numbered & 0xFFFFFFFF
+    keys = (0.0 - scores).view(np.int64)  # of the negative: the largest comes first
+    keys ^= (keys >> 63) & _SIZE
+    keys |= np.arange(len(keys))
+    keys.sort()
+    return keys & _FREE
 
 
 def first_length(longest: int, decide: Callable[[int], bool]) -> int | None:

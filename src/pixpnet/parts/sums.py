@@ -80,14 +80,14 @@ class ClassSum(LinearDecision):
     def _largest_rival(self, label: int, scores: Float64[np.ndarray, " protos"]) -> Callable[[float], float]:
         """From a limit to the most that any other class gets: the sum of the larger of score and limit."""
         if self._own_table.size:
-            table = np.delete(scores[self._own_table], label, axis=1)
-            room = np.empty_like(table)
-
-            def by_table(limit: float) -> float:
-                sums = np.add.reduce(np.maximum(table, limit, out=room), axis=0)
-                return float(np.maximum.reduce(sums, initial=-np.inf))
-
-            return by_table
+            # That sum is the largest that k limits and the other, larger scores of a class come to, over all k. So for
+            # each k one class is enough, and it is the same for every limit.
+            each, classes = self._own_table.shape
+            largest_sums = np.zeros((each + 1, classes))
+            np.cumsum(np.sort(scores[self._own_table], axis=0)[::-1], axis=0, out=largest_sums[1:])
+            largest_sums[:, label] = -np.inf
+            lines = list(zip(range(each, -1, -1), largest_sums.max(axis=1).tolist(), strict=True))
+            return lambda limit: max(limits * limit + larger for limits, larger in lines)
         classes = self.labels.cpu().numpy()
 
         def by_labels(limit: float) -> float:

@@ -144,9 +144,13 @@ def filled(kind: type[T], values: dict[str, object]) -> T:
 
     The constructor of a frozen dataclass sets field by field through `object.__setattr__`: five times as slow, which
     counts where there are dozens of records for each image. Not for those that check themselves or have slots.
+
+    Args:
+        kind: the dataclass.
+        values: of the fields; the record keeps this dictionary, so nobody else may.
     """
     record = object.__new__(kind)
-    record.__dict__.update(values)
+    object.__setattr__(record, "__dict__", values)
     return record
 
 

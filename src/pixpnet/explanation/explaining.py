@@ -91,20 +91,24 @@ def explain_batch(
     with torch.no_grad():
         output = model(pixels.to(model.device))
         common = _Common(model, seen_by(model, (pixels.shape[-2], pixels.shape[-1])), pictures_of(model))
-        return tuple(_explanation(common, sample, output, row, labels, top) for row, sample in enumerate(samples))
+        return tuple(
+            _explanation(common, sample, image, output, row, labels, top)
+            for row, (sample, image) in enumerate(zip(samples, seen, strict=True))
+        )
 
 
 def _explanation(
-    common: "_Common", sample: Sample, output: Output, row: int, requested: Sequence[int], top: int
+    common: "_Common", sample: Sample, image: Tensor, output: Output, row: int, requested: Sequence[int], top: int
 ) -> Explanation:
     model, head = common.model, common.model.head
-    logits = output.logits[row].tolist()
+    exact_logits = output.logits[row].double()
+    logits = exact_logits.tolist()
     if not all(map(math.isfinite, logits)):
         raise ValueError(f"the model's logits for {sample.id} are not finite: are there such numbers in the image?")
     labels = _explained_labels(logits, requested)
     scores = output.matches.scores[row]
     reasons = head.reasons(scores, labels)
-    shares = output.logits[row].double().softmax(dim=0).tolist()
+    shares = exact_logits.softmax(dim=0).tolist()
     others = head.readings(scores[None])
     kinds = [_Class(label, logits[label], shares[label]) for label in labels]
     # As lists: each call of torch costs more than what it does to so few numbers.
@@ -116,18 +120,16 @@ def _explanation(
         explained = tuple(map(partial(_by_path, answer, reasons.soft), kinds, reasons.routes))
     else:
         most = len(listed_scores) if head.own_only else top
-        rows = zip(reasons.connections(), reasons.constant.tolist(), strict=True)
+        rows = zip(reasons.connections(), reasons.constants(), strict=True)
         addends = [_addends(weights, listed_scores, constant, most) for weights, constant in rows]
         answer = _answer(
             common, output, row, listed_scores, {addend.prototype for part in addends for addend in part.listed}
         )
         explained = tuple(map(partial(_by_sum, answer), kinds, addends))
     sight, *more_sights = (seen.sight(model) for seen in common.grids)
-    image = sample.image.as_subclass(Tensor)
-    size = image.shape[-2], image.shape[-1]
     return Explanation(
         image=sample.id,
-        size=size,
+        size=(image.shape[-2], image.shape[-1]),
         source_size=sample.source_size,
         to_source=_matrix(sample),
         pixels=to_uint8(image, model.preprocessing).tobytes(),
@@ -273,7 +275,7 @@ def _by_sum(answer: _Answer, explained: _Class, addends: _Addends) -> ClassExpla
         class_name=answer.common.model.class_names[explained.label],
         logit=explained.logit,
         share=explained.share,
-        terms=tuple(_term(answer, explained.label, *addend) for addend in addends.listed),
+        terms=_terms(answer, explained.label, addends.listed),
         rest=math.fsum([*addends.rest, addends.constant]),
         rest_terms=len(addends.rest),
         constant=addends.constant,
@@ -281,7 +283,7 @@ def _by_sum(answer: _Answer, explained: _Class, addends: _Addends) -> ClassExpla
 
 
 def _by_path(answer: _Answer, soft: bool, explained: _Class, route: Route) -> ClassExplanation:
-    nodes, class_names = [turn.node for turn in route.turns], answer.common.model.class_names
+    class_names = answer.common.model.class_names
     # Where one leaf counts, its logit is what it gives: how likely the turns were adds nothing.
     logs = route.log_probabilities if soft else (0.0,) * len(route.turns)
     return ClassExplanation(
@@ -289,7 +291,11 @@ def _by_path(answer: _Answer, soft: bool, explained: _Class, route: Route) -> Cl
         class_name=class_names[explained.label],
         logit=explained.logit,
         share=explained.share,
-        terms=tuple(_term(answer, explained.label, node, 1.0, log) for node, log in zip(nodes, logs, strict=True)),
+        terms=_terms(
+            answer,
+            explained.label,
+            [_Addend(turn.node, 1.0, log) for turn, log in zip(route.turns, logs, strict=True)],
+        ),
         rest=explained.logit - math.fsum(logs),
         rest_terms=0,
         constant=route.log_leaf_probability,
@@ -305,25 +311,25 @@ def _by_path(answer: _Answer, soft: bool, explained: _Class, route: Route) -> Cl
     )
 
 
-def _term(answer: _Answer, explained: int, prototype: int, weight: float, contribution: float) -> Term:
-    common, owners = answer.common, answer.owners[prototype]
-    model, seen, pictures = common.model, common.grid_of(prototype), common.pictures[prototype]
-    names, origin = model.class_names, None if model.origins is None else model.origins[prototype]
-    unowned = NOBODY if origin is None else origin.label
-    label = explained if explained in owners else next(iter(owners), unowned)
-    cell = answer.cells[2 * prototype], answer.cells[2 * prototype + 1]
-    places = answer.places[seen.grid.number]
-    region = seen.region(cell, () if places is None else places(cell))
-    return filled(
-        Term,
-        {
+def _terms(answer: _Answer, explained: int, addends: Iterable[_Addend]) -> tuple[Term, ...]:
+    common, cells, terms = answer.common, answer.cells, []
+    names, given_names, origins = common.model.class_names, common.model.names, common.model.origins
+    for prototype, weight, product in addends:
+        seen, pictures, owners = common.grid_of(prototype), common.pictures[prototype], answer.owners[prototype]
+        origin = None if origins is None else origins[prototype]
+        unowned = NOBODY if origin is None else origin.label
+        label = explained if explained in owners else next(iter(owners), unowned)
+        cell = cells[2 * prototype], cells[2 * prototype + 1]
+        places = answer.places[seen.grid.number]
+        region = seen.region(cell, () if places is None else places(cell))
+        values = {
             "prototype": prototype,
             "label": label,
             "class_name": "" if label == NOBODY else names[label],
             "weight": weight,
             "score": answer.scores[prototype],
             "distance": answer.distances[prototype],
-            "contribution": contribution,
+            "contribution": product,
             "cell": cell,
             "region": region.boxes,
             "origin": origin,
@@ -335,9 +341,10 @@ def _term(answer: _Answer, explained: int, prototype: int, weight: float, contri
             "parts": () if origin is None else pictures.parts,
             "share": region.share,
             "qualities": (),
-            "name": model.names.get(prototype, ""),
-        },
-    )
+            "name": given_names.get(prototype, ""),
+        }
+        terms.append(filled(Term, values))
+    return tuple(terms)
 
 
 def _matrix(sample: Sample) -> Matrix:

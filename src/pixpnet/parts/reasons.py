@@ -68,6 +68,11 @@ class Sum:
         # As lists: each call of torch costs more than what it does to so few numbers.
         return [[(number, weight) for number, weight in enumerate(row) if weight] for row in self.weights.tolist()]
 
+    def constants(self) -> list[float]:
+        """The constant of each class, as numbers."""
+        constants: list[float] = self.constant.tolist()
+        return constants
+
 
 class OwnSum(Sum):
     """The sum of the scores of a class's own prototypes; the table of weights is made only if somebody asks for it.
@@ -103,6 +108,10 @@ class OwnSum(Sum):
     def connections(self) -> list[list[tuple[int, float]]]:
         """See `Sum`."""
         return [[(number, 1.0) for number in numbers] for numbers in self._own]
+
+    def constants(self) -> list[float]:
+        """See `constant`; without a tensor."""
+        return [0.0] * len(self._own)
 
 
 @dataclass(frozen=True)

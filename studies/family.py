@@ -10,6 +10,10 @@ measured on whole classes of test images (`--part-samples`), by which nothing is
 trained nor measured again, one that was interrupted goes on, so the command can be repeated. The table is printed and
 written to `family.md`, with figures beside it; `times.json` has what each run took, whenever it was made.
 
+Drawn birds have no published weights. Where none are given, the small backbone first learns as a plain classifier (the
+mean of its cells and a linear layer, no prototypes), from birds of another world: so it was made for no member, and has
+seen none of the birds that are compared on. It is kept as `backbone.safetensors`; `backbone.json` says how well it did.
+
 Settings are the members' presets, the same budget for all; none was chosen by the results of this comparison.
 Probabilities are not calibrated by folds, which would be five more trainings a run and change no answer.
 """
@@ -21,30 +25,43 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import torch
+from safetensors.torch import save_file
+
 from pixpnet.commands.family_text import COLUMNS, cells_of, csv_table, text_table
 from pixpnet.config import RunConfig, read_config
+from pixpnet.data import DataOptions, DrawnBirds, Loading, open_data, plain_loader, training_loader
 from pixpnet.family import MEMBERS
+from pixpnet.goldilocks.finetune import fit_pooled
+from pixpnet.goldilocks.pooled import PooledLinear
+from pixpnet.members import budgets
 from pixpnet.metrics.family_table import FamilyRow, facts_of, family_table
 from pixpnet.metrics.suite import MeasureSettings, measure
-from pixpnet.training import Nobody, Run, resume, train
+from pixpnet.model.build import build_backbone
+from pixpnet.training import Nobody, Run, evaluate, resume, train
 from pixpnet.views.family_figures import accuracy_figure, venn_figure
+from pixpnet.whole_file import written_whole
 
 SEVERAL = ("pixpnet", "protopnet", "cosineprotopnet", "tesnet", "protopool", "prototree")
 # Members that begin with, or learn from, another run: that of a ProtoPNet with the same seed.
 BUILDS_ON = {"protopshare": "start", "proto2proto": "teacher"}
+PHOTOGRAPHS = {"backbone": "resnet18", "at": "layer3", "size": 224}
+# Of each bird itself and one augmented view: another bird costs no more than another view.
+BIRDS = {"backbone": "small-37", "at": "", "size": 96, "views": 1}
+ON_KEPT_FEATURES = ("frozen", "tail")
+# What the small backbone learns from: as many birds as the demo's, none of them among those that are compared on.
+BACKBONE_BIRDS, BACKBONE_WORLD, BACKBONE_SEED = 3600, 1, 0
 
 
 def configuration(args: argparse.Namespace, member: str, seed: int) -> RunConfig:
     """A member on the study's data, with the study's budget."""
-    birds = args.data == "birds"
-    preset = args.preset or ("scratch" if birds else "frozen")
-    options = {"backbone": args.backbone or "small-45"} if birds else {"backbone": args.backbone or "resnet18"}
-    if not birds:
-        options |= {"at": args.at, "weights": args.weights, "size": args.size}
-    config = RunConfig.of(member, preset, data=args.data, seed=seed, **options)  # type: ignore[arg-type]
+    options = {"backbone": args.backbone, "weights": args.weights, "at": args.at, "size": args.size}
+    config = RunConfig.of(member, args.preset, data=args.data, seed=seed, **options)
     config = replace(config, calibrate_by_folds=False)
-    if birds:
+    if args.data == "birds":
         config = replace(config, birds=args.birds)
+    if args.views:
+        config = config.with_settings(optimization=replace(config.optimization, views=args.views))
     if args.epochs:
         config = config.with_settings(optimization=replace(config.optimization, epochs=args.epochs))
     if member in BUILDS_ON:
@@ -56,6 +73,35 @@ def on_windows(args: argparse.Namespace, seed: int) -> RunConfig:
     """PixPNet as it is recommended for photographs, windows of 72 px on images of 384 px, with four views."""
     config = RunConfig.of("pixpnet", "photos", data=args.data, weights=args.weights, seed=seed)
     return config.with_settings(optimization=replace(config.optimization, views=4))
+
+
+def plain_backbone(name: str, at: str, size: int, out: Path) -> Path:
+    """The weights of a backbone that learnt to tell drawn birds apart without prototypes, learnt now or before."""
+    path = out / "backbone.safetensors"
+    if path.exists():
+        return path
+    data = open_data("birds", DataOptions(birds=DrawnBirds(world=BACKBONE_WORLD, train=BACKBONE_BIRDS)))
+    preprocessing, optim = data.preprocessing.scaled_to(size), replace(budgets.BIRDS, pretraining_epochs=0)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(BACKBONE_SEED)
+        backbone = build_backbone(name, at, None, size, BACKBONE_SEED)
+        model = PooledLinear(backbone, len(data.class_names))
+    loading = Loading(optim.batch_size)
+    loader = training_loader(data, preprocessing, data.augmentation, loading, BACKBONE_SEED)
+    fit_pooled(model, loader, optim, BACKBONE_SEED)
+    evaluation = evaluate(model, len(data.class_names), plain_loader(data, data.val, preprocessing, loading))
+    learnt = {
+        "backbone": name,
+        "birds": len(data.train),
+        "epochs": optim.epochs,
+        "validation_accuracy": evaluation.accuracy,
+        "validation_birds": evaluation.images,
+    }
+    (out / "backbone.json").write_text(json.dumps(learnt, indent=1))
+    print(f"the backbone: {100 * evaluation.accuracy:.1f} % of {evaluation.images} validation birds", flush=True)
+    with written_whole(path) as temporary:
+        save_file(backbone.network.state_dict(), temporary)
+    return path
 
 
 def trained(config: RunConfig, path: Path) -> Path:
@@ -130,13 +176,14 @@ def main() -> int:
     """Trains what is missing, and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True, help="cub:PATH, folder:PATH or birds")
-    parser.add_argument("--weights", help="of the backbone; not for birds")
-    parser.add_argument("--backbone", help="by default resnet18, for birds small-45")
-    parser.add_argument("--at", default="layer3")
-    parser.add_argument("--size", type=int, default=224)
-    parser.add_argument("--preset", help="by default frozen, for birds scratch")
+    parser.add_argument("--weights", help="of the backbone; for birds it learns them first, where none are given")
+    parser.add_argument("--backbone", help="by default resnet18, for birds small-37")
+    parser.add_argument("--at", help="by default layer3, for birds the end")
+    parser.add_argument("--size", type=int, help="by default 224, for birds 96")
+    parser.add_argument("--preset", default="frozen", help="of all members")
     parser.add_argument("--epochs", type=int, help="by default those of the preset")
-    parser.add_argument("--birds", type=int, default=2400, help="how many are drawn to learn from")
+    parser.add_argument("--views", type=int, help="by default those of the preset, for birds 1")
+    parser.add_argument("--birds", type=int, default=1200, help="how many are drawn to learn from")
     parser.add_argument("--members", nargs="+", choices=tuple(MEMBERS), default=list(MEMBERS))
     parser.add_argument("--several", nargs="*", default=list(SEVERAL), help="members that get all seeds")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
@@ -144,11 +191,20 @@ def main() -> int:
     parser.add_argument("--part-samples", type=int, default=120, help="images for consistency and stability, about")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
-    if args.data != "birds" and not args.weights:
+    birds = args.data == "birds"
+    if not birds and not args.weights:
         parser.error("say which weights the backbone has: --weights FILE")
-    if args.data == "birds" and args.windows:
+    if birds and args.windows:
         parser.error("--windows is for photographs")
+    defaults = BIRDS if birds else PHOTOGRAPHS
+    for name, value in defaults.items():
+        if getattr(args, name) is None:
+            setattr(args, name, value)
     args.out.mkdir(parents=True, exist_ok=True)
+    times = Times(args.out / "times.json")
+    if not args.weights and args.preset in ON_KEPT_FEATURES:
+        args.weights = str(plain_backbone(args.backbone, args.at, args.size, args.out))
+        times.add("backbone", "training")
     # Others build on ProtoPNet, so it comes first.
     order = sorted(args.members, key=lambda member: (member != "protopnet", member in BUILDS_ON))
     failed: list[str] = []
@@ -159,7 +215,6 @@ def main() -> int:
     planned = [(f"{member}-{seed}", lambda m=member, s=seed: configuration(args, m, s)) for member, seed in plan]
     if args.windows:
         planned += [(f"windows-{seed}", lambda s=seed: on_windows(args, s)) for seed in args.seeds]
-    times = Times(args.out / "times.json")
     for name, config in planned:
         try:
             path = trained(config(), args.out / name)

@@ -183,7 +183,7 @@ def main() -> int:
     parser.add_argument("--preset", default="frozen", help="of all members")
     parser.add_argument("--epochs", type=int, help="by default those of the preset")
     parser.add_argument("--views", type=int, help="by default those of the preset, for birds 1")
-    parser.add_argument("--birds", type=int, default=1200, help="how many are drawn to learn from")
+    parser.add_argument("--birds", type=int, default=600, help="how many are drawn to learn from")
     parser.add_argument("--members", nargs="+", choices=tuple(MEMBERS), default=list(MEMBERS))
     parser.add_argument("--several", nargs="*", default=list(SEVERAL), help="members that get all seeds")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])

@@ -78,7 +78,7 @@ class TrainerOptions:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """A training run: the same configuration gives the same model on the same kind of CPU.
+    """A training run: the same configuration gives the same model on the same kind of CPU with as many threads.
 
     In `config.yaml` the settings of the member stand beside the fields of this record, under their own names.
 

@@ -32,7 +32,7 @@ def test_a_run_leaves_the_files_it_promises(trained: Trained) -> None:
     assert names - {"tensorboard"} == {
         *("config.yaml", "model.safetensors", "prototypes.json", "prototypes", "metrics.json"),
         *("images.csv", "log.csv", "openings.jsonl", "checkpoints", "manifest.json"),
-        *("answers.csv", "scores.safetensors", "location.json"),
+        *("answers.csv", "scores.safetensors", "location.json", "environment.json"),
     }
     assert not list(trained.path.rglob("*.part"))
     assert read_config(trained.path / "config.yaml") == trained.config

@@ -6,6 +6,7 @@ import pytorch_lightning as pl
 
 from pixpnet.config import RunConfig, is_user_code
 from pixpnet.data import DataSet
+from pixpnet.training.environment import keep_environment, warn_of_other_threads
 from pixpnet.training.finishing import Metrics, finish
 from pixpnet.training.fitting import Fitting
 from pixpnet.training.given import NOTHING, Given, naming, refuse_other_objects
@@ -66,6 +67,7 @@ def train_on(
     trainer = make_trainer(config.trainer, out, fitting, given.callbacks, given.loggers)
     if leads():
         new = Run.create(out, config, data.listed, given.backbone)
+        keep_environment(out)
         keep_copies(config, new)
         keep_feedback(config, new)
     return _carry_out(fitting, trainer, config, data)
@@ -79,7 +81,8 @@ def resume(
 ) -> Metrics | None:
     """Goes on with a run that was interrupted, from the end of its last whole epoch.
 
-    On the CPU it ends with bit for bit the model that the uninterrupted run would have made.
+    On the CPU, with as many threads as before, it ends with bit for bit the model that the uninterrupted run would have
+    made.
 
     Args:
         out: the folder of the run.
@@ -92,6 +95,9 @@ def resume(
     Raises:
         RunError: if the run is finished or damaged, or needs code that was not allowed or an object that was not given.
         ManifestError: if a file in the folder is not the run's.
+
+    Warns:
+        EnvironmentWarning: if it began with another number of threads.
     """
     run = Run(out, given.backbone, given.dataset)
     config = run.config
@@ -100,6 +106,8 @@ def resume(
     if run.finished:
         raise RunError(f"{out} is finished: pixpnet evaluate {out}, or train anew with another --out")
     refuse_other_objects(config, given, out)
+    if leads():
+        warn_of_other_threads(out)
     watcher = watcher or Nobody()
     data = open_data_to_resume(run, watcher.busy)
     fitting = prepare(config, data, run, watcher)

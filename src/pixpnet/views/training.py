@@ -79,9 +79,10 @@ def resume(
 ) -> Metrics | None:
     """Goes on with a run that was interrupted, from the end of its last whole epoch.
 
-    On the CPU it ends with bit for bit the model that the uninterrupted run would have made. Objects that the run was
-    made with are given again: a network with any weights (the run kept those that it began with), images that are the
-    same by their pixels. Callbacks take up their state where they are given again in the same order.
+    On the CPU, with as many threads as before, it ends with bit for bit the model that the uninterrupted run would have
+    made. Objects that the run was made with are given again: a network with any weights (the run kept those that it
+    began with), images that are the same by their pixels. Callbacks take up their state where they are given again in
+    the same order.
 
     Args:
         out: the folder of the run.

@@ -10,9 +10,10 @@ measured on whole classes of test images (`--part-samples`), by which nothing is
 trained nor measured again, one that was interrupted goes on, so the command can be repeated. The table is printed and
 written to `family.md`, with figures beside it; `times.json` has what each run took, whenever it was made.
 
-Drawn birds have no published weights. Where none are given, the small backbone first learns as a plain classifier (the
-mean of its cells and a linear layer, no prototypes), from birds of another world: so it was made for no member, and has
-seen none of the birds that are compared on. It is kept as `backbone.safetensors`; `backbone.json` says how well it did.
+Drawn birds have no published weights. Where none are given, the small backbone first learns as a plain classifier, as
+presets pretrain it (a linear layer on the largest values of each channel, no prototypes), from birds of another world:
+so it was made for no member, and has seen none of the birds that are compared on. It is kept as `backbone.safetensors`;
+`backbone.json` says how well it did.
 
 Settings are the members' presets, the same budget for all; none was chosen by the results of this comparison.
 Probabilities are not calibrated by folds, which would be five more trainings a run and change no answer.
@@ -26,19 +27,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+from jaxtyping import Float
 from safetensors.torch import save_file
+from torch import Tensor
 
 from pixpnet.commands.family_text import COLUMNS, cells_of, csv_table, text_table
 from pixpnet.config import RunConfig, read_config
 from pixpnet.data import DataOptions, DrawnBirds, Loading, open_data, plain_loader, training_loader
 from pixpnet.family import MEMBERS
 from pixpnet.goldilocks.finetune import fit_pooled
-from pixpnet.goldilocks.pooled import PooledLinear
+from pixpnet.goldilocks.pooled import PooledLinear, PooledOutput
 from pixpnet.members import budgets
 from pixpnet.metrics.family_table import FamilyRow, facts_of, family_table
 from pixpnet.metrics.suite import MeasureSettings, measure
 from pixpnet.model.build import build_backbone
 from pixpnet.training import Nobody, Run, evaluate, resume, train
+from pixpnet.training.steps import largest_mean
 from pixpnet.views.family_figures import accuracy_figure, venn_figure
 from pixpnet.whole_file import written_whole
 
@@ -49,8 +53,10 @@ PHOTOGRAPHS = {"backbone": "resnet18", "at": "layer3", "size": 224}
 # Of each bird itself and one augmented view: another bird costs no more than another view.
 BIRDS = {"backbone": "small-37", "at": "", "size": 96, "views": 1}
 ON_KEPT_FEATURES = ("frozen", "tail")
-# What the small backbone learns from: as many birds as the demo's, none of them among those that are compared on.
+# How the small backbone learns: as many birds as the demo's, none of them among those that are compared on, for as many
+# epochs as the preset scratch pretrains.
 BACKBONE_BIRDS, BACKBONE_WORLD, BACKBONE_SEED = 3600, 1, 0
+BACKBONE_LEARNING = replace(budgets.BIRDS, pretraining_epochs=0, epochs=budgets.SCRATCH.pretraining_epochs)
 
 
 def configuration(args: argparse.Namespace, member: str, seed: int) -> RunConfig:
@@ -75,17 +81,27 @@ def on_windows(args: argparse.Namespace, seed: int) -> RunConfig:
     return config.with_settings(optimization=replace(config.optimization, views=4))
 
 
+class LargestLinear(PooledLinear):
+    """A linear layer on the mean of the largest values of each channel, as in pretraining."""
+
+    def forward(self, images: Float[Tensor, "batch 3 height width"], frozen: bool = False) -> PooledOutput:
+        """Logits."""
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not frozen):
+            features = largest_mean(self.backbone(images), BACKBONE_LEARNING.pretraining_cells)
+        return PooledOutput(self.head(features).float())
+
+
 def plain_backbone(name: str, at: str, size: int, out: Path) -> Path:
     """The weights of a backbone that learnt to tell drawn birds apart without prototypes, learnt now or before."""
     path = out / "backbone.safetensors"
     if path.exists():
         return path
     data = open_data("birds", DataOptions(birds=DrawnBirds(world=BACKBONE_WORLD, train=BACKBONE_BIRDS)))
-    preprocessing, optim = data.preprocessing.scaled_to(size), replace(budgets.BIRDS, pretraining_epochs=0)
+    preprocessing, optim = data.preprocessing.scaled_to(size), BACKBONE_LEARNING
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(BACKBONE_SEED)
         backbone = build_backbone(name, at, None, size, BACKBONE_SEED)
-        model = PooledLinear(backbone, len(data.class_names))
+        model = LargestLinear(backbone, len(data.class_names))
     loading = Loading(optim.batch_size)
     loader = training_loader(data, preprocessing, data.augmentation, loading, BACKBONE_SEED)
     fit_pooled(model, loader, optim, BACKBONE_SEED)

@@ -85,6 +85,25 @@ def test_two_heavy_jobs_never_run_at_a_time_and_a_light_one_waits_for_neither() 
     jobs.close()
 
 
+def test_what_was_done_is_done_though_it_was_cancelled_after_its_last_step() -> None:
+    begun, free = threading.Event(), threading.Event()
+
+    def work(progress: Progress) -> Result:
+        progress("writing", 1, 1)
+        begun.set()
+        free.wait()
+        return Result({"run": "run+edited"})
+
+    jobs = Jobs()
+    job = jobs.start("writing", work)
+    begun.wait()
+    jobs.cancel(job["id"])
+    free.set()
+    known = ended(jobs, job["id"])
+    assert (known["state"], known["result"]) == ("done", {"run": "run+edited"})
+    jobs.close()
+
+
 def test_a_failure_is_one_line_and_the_next_job_runs() -> None:
     def fails(progress: Progress) -> Result:
         raise ValueError("no such thing\nand a long trace")

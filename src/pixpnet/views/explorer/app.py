@@ -11,7 +11,7 @@ from starlette.routing import Route
 from pixpnet.views.explorer import ask, gallery, measures, mending, network, quiz
 from pixpnet.views.explorer.explorer import Explorer
 from pixpnet.views.explorer.pictures import Encoded
-from pixpnet.views.explorer.requests import STATUS, Handling, error_response, whole_number
+from pixpnet.views.explorer.requests import BUGS, STATUS, Handling, bug_response, error_response, whole_number
 from pixpnet.views.explorer.security import Application, Guard
 from pixpnet.views.explorer.uploads import MAX_UPLOAD_PIXELS
 from pixpnet.views.page import style_sheet
@@ -40,7 +40,12 @@ def create_app(explorer: Explorer, port: int, token: str) -> Application:
             *network.routes(explorer),
             *measures.routes(explorer),
         ],
-        exception_handlers={**dict.fromkeys((*STATUS, Exception), error_response), 404: _not_found, 405: _not_found},
+        exception_handlers={
+            **dict.fromkeys((*STATUS, Exception), error_response),
+            **dict.fromkeys(BUGS, bug_response),
+            404: _not_found,
+            405: _not_found,
+        },
     )
     return Guard(app, port, token)
 

@@ -48,6 +48,7 @@ class Explorer:
         workers = max(1, min(_MOST_WORKERS, os.cpu_count() or 1))
         self.workers = ThreadPoolExecutor(workers, thread_name_prefix="pixpnet-answer")
         self._explanations: OrderedDict[tuple[str, tuple[int, ...]], Explanation] = OrderedDict()
+        self._naming = 0  # how often names have changed
         self._lock = threading.Lock()
         self._opening: threading.Thread | None = None
 
@@ -57,6 +58,7 @@ class Explorer:
             if dict(self.model.names) != dict(names):
                 self.model.names = dict(names)
                 self._explanations.clear()
+                self._naming += 1
 
     def start(self) -> None:
         """Begins to open the data set, beside everything else."""
@@ -78,9 +80,11 @@ class Explorer:
             if key in self._explanations:
                 self._explanations.move_to_end(key)
                 return self._explanations[key]
+            naming = self._naming
         explanation = explain(self.model, asked.sample, classes)
         with self._lock:
-            self._explanations[key] = explanation
+            if naming == self._naming:  # else it may have earlier names
+                self._explanations[key] = explanation
             while len(self._explanations) > _REMEMBERED:
                 self._explanations.popitem(last=False)
         return explanation

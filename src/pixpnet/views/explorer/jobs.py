@@ -155,7 +155,7 @@ class Jobs:
         return result.pictures[number]
 
     def cancel(self, job_id: str) -> dict[str, Any]:
-        """Ends a job at its next step; one that waits ends at once, one that has ended stays as it is.
+        """Ends a job at its next step, if there is one; one that waits ends at once, one that has ended stays as it is.
 
         Raises:
             UnknownJob: if there is none.
@@ -208,7 +208,7 @@ class Jobs:
             self._end(job, "failed", error="something went wrong inside: the terminal says more")
             raise
         else:
-            self._end(job, "cancelled" if job.cancelled else "done", result)
+            self._end(job, "done", result)  # also when it was cancelled after its last step: what it did is there
 
     def _end(self, job: Job, state: State, result: Result | None = None, error: str = "") -> None:
         with self._lock:

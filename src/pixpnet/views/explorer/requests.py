@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -100,12 +101,27 @@ async def json_body(request: Request, explorer: Explorer) -> dict[str, Any]:
 def error_response(request: Request, error: Exception) -> Response:
     """What the page is told when something went wrong: one sentence that a person understands."""
     for kind, status in STATUS.items():
-        if isinstance(error, kind):
-            return JSONResponse({"error": on_one_line(first_line(error))}, getattr(error, "status", status))
+        if isinstance(error, kind) and not isinstance(error, BUGS):
+            return JSONResponse({"error": _sentence(error)}, getattr(error, "status", status))
     # A bug of ours: the server writes the trace to the terminal, and lives on.
     return JSONResponse({"error": "Something went wrong inside: the terminal of pixpnet serve says more."}, 500)
 
 
+async def bug_response(request: Request, error: Exception) -> Response:
+    """Hands a bug on, so that the server writes its trace: `error_response` is asked again behind that."""
+    raise error
+
+
+def _sentence(error: Exception) -> str:
+    if not isinstance(error, OSError):
+        return on_one_line(first_line(error))
+    # Its own message names files.
+    logging.getLogger("uvicorn.error").warning("%s", on_one_line(str(error)))
+    return f"A file of this run could not be read or written ({error.strerror or 'the disk failed'}): try again."
+
+
+BUGS = (KeyError, IndexError)
+"""Look-ups of ours that fail, unlike a `LookupError` that says what is missing."""
 STATUS: dict[type[Exception], int] = {
     BadRequest: 400,
     UploadError: 400,
@@ -116,4 +132,6 @@ STATUS: dict[type[Exception], int] = {
     ClientDisconnect: 400,
     ValueError: 400,
     MemoryError: 507,
+    LookupError: 404,
+    OSError: 507,
 }

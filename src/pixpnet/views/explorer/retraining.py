@@ -4,12 +4,15 @@ Training takes the whole machine and may be killed, so it is no thread of the se
 A run that was cancelled stays where it was, and goes on with ``pixpnet train --resume``.
 """
 
+import queue
 import re
 import shlex
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 from pixpnet.messages import on_one_line
 from pixpnet.progress import Progress
@@ -22,6 +25,7 @@ from pixpnet.views.words import percent
 SUFFIX = "+feedback"
 _SHARE = re.compile(r"\s*(\d{1,3}) % of the run")
 _TASK = "training with feedback"
+_PATIENCE = 0.2  # seconds between two looks whether it was cancelled
 
 
 def arguments(run: Path, out: Path, extra: Sequence[str] = ()) -> list[str]:
@@ -59,22 +63,28 @@ def retrain(
         text=True,
         errors="replace",
     )
+    assert process.stdout is not None
+    # A training may print nothing for minutes, and must be cancelled meanwhile, so a thread of its own reads.
+    lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+    reader = threading.Thread(target=_read, args=(process.stdout, lines), daemon=True)
+    reader.start()
     last, done = "", 0
     try:
-        progress(_TASK, done, 100)
-        for line in process.stdout or ():
+        while reader.is_alive() or process.poll() is None or not lines.empty():
+            progress(_TASK, done, 100)
+            try:
+                line = lines.get(timeout=_PATIENCE)
+            except queue.Empty:
+                continue
             last = line.strip() or last
             share = _SHARE.match(line)
             done = done if share is None else int(share[1])
-            progress(_TASK, done, 100)  # for every line, so that it can be cancelled at any
-        if process.wait() != 0:
+        if process.returncode != 0:
             raise RunError(f"training failed: {on_one_line(last)}")
     finally:
         if process.poll() is None:
             process.terminate()
             process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
     validation = Run(out).read_metrics()["validation"]["accuracy"]
     return Result(
         {
@@ -83,3 +93,9 @@ def retrain(
             "command": shlex.join(["pixpnet", "serve", str(out)]),
         }
     )
+
+
+def _read(printed: IO[str], lines: queue.SimpleQueue[str]) -> None:
+    with printed:
+        for line in printed:
+            lines.put(line)

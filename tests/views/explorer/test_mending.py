@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,7 +13,8 @@ import pytest
 
 from pixpnet.metrics.quiz import read_replies
 from pixpnet.training import Run
-from pixpnet.training.mending.preview import preview_edit
+from pixpnet.training.calibrating import calibrate_run
+from pixpnet.training.mending.preview import Editor, preview_edit
 from pixpnet.training.mending.writing import free_folder
 from pixpnet.verdicts import VerdictLog
 from pixpnet.views.explorer.retraining import SUFFIX, arguments, retrain
@@ -119,21 +122,104 @@ def test_a_preview_says_what_the_library_says_and_the_edited_run_is_written(mine
     assert mine.post("/api/edits/preview", {}).json == {"preview": None}
     give(mine, 0, prototype=1, kind="remove")
     shown = mine.post("/api/edits/preview", {}).json
-    first = mine.ended(shown["job"])["result"]["preview"]
-    again = mine.post("/api/edits/preview", {}).json["preview"]  # from memory now, at once
-    assert first == again
+    assert mine.ended(shown["job"])["state"] == "done"
+    first = mine.post("/api/edits/preview", {}).json["preview"]  # from memory now, at once
     told = preview_edit(folder, remove=[1])
     assert [outcome["way"] for outcome in first["outcomes"]] == [outcome.way for outcome in told.outcomes]
     assert [outcome["changed_count"] for outcome in first["outcomes"]] == [len(way.changed) for way in told.outcomes]
     way = first["outcomes"][0]["way"]
-    written = mine.ended(mine.post("/api/edits", {"way": way}).json)
+    assert mine.post("/api/edits", {"way": way}).status == 400  # which verdicts?
+    written = mine.ended(mine.post("/api/edits", {"way": way, "expected": 1}).json)
     assert written["state"] == "done", written["error"]
     edited = Run(folder.parent / written["result"]["run"])
     assert edited.path.name == "run+edited" and edited.model().mendings[0].removed == (1,)
 
 
+def test_an_edit_or_a_training_that_was_not_shown_is_not_made(mine: Served, folder: Path) -> None:
+    give(mine, 0, prototype=1, kind="remove")
+    give(mine, 1, prototype=1, kind="forbid")
+    for path, body in (("/api/edits", {"way": "scaled"}), ("/api/retrainings", {})):
+        late = mine.post(path, {**body, "expected": 1}).json
+        assert late["stale"] and "id" not in late
+        assert (late["serial"], late["removed"], late["forbidden"]) == (2, [1], 1)  # what holds now
+    assert mine.ask("/api/jobs").json["jobs"] == []
+    assert [path.name for path in folder.parent.iterdir() if path.is_dir()] == ["run"]
+
+
+def test_whoever_asks_while_images_are_gone_through_is_given_the_same_job(
+    mine: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free, warm_up = threading.Event(), Editor.warm_up
+    monkeypatch.setattr(Editor, "warm_up", lambda editor: (free.wait(), warm_up(editor)))
+    give(mine, 0, prototype=1, kind="remove")
+    try:
+        first = mine.post("/api/edits/preview", {}).json["job"]
+        give(mine, 1, prototype=2, kind="remove")
+        assert mine.post("/api/edits/preview", {}).json["job"]["id"] == first["id"]
+        # One that needs the same waits for it, and may be cancelled meanwhile.
+        writing = mine.post("/api/edits", {"way": "scaled", "expected": 2}).json
+        mine.post(f"/api/jobs/{writing['id']}/cancel", {})
+        assert mine.ended(writing)["state"] == "cancelled"
+    finally:
+        free.set()
+    assert mine.ended(first)["state"] == "done"
+    assert mine.post("/api/edits/preview", {}).json["preview"]["removed"] == [1, 2]
+
+
+def test_verdicts_go_on_when_the_model_is_calibrated_beside_the_page(mine: Served, folder: Path) -> None:
+    assert give(mine, 0, prototype=1, kind="remove")["serial"] == 1
+    before = Run(folder).fingerprint()
+    calibrate_run(folder)
+    assert Run(folder).fingerprint() != before
+    given = give(mine, 1, prototype=2, kind="keep")
+    assert (given["serial"], given["stale"]) == (2, "")
+    assert mine.ask("/api/verdicts").json["serial"] == mine.ask("/api/prototypes").json["serial"] == 2
+    job = mine.ended(mine.post("/api/edits/preview", {}).json["job"])
+    assert job["state"] == "done", job["error"]
+    way = mine.post("/api/edits/preview", {}).json["preview"]["outcomes"][0]["way"]
+    written = mine.ended(mine.post("/api/edits", {"way": way, "expected": 2}).json)
+    assert written["state"] == "done", written["error"]
+
+
+def test_when_the_run_has_got_another_model_nothing_is_written_and_that_is_said(mine: Served, folder: Path) -> None:
+    file = folder / "model.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    reply = mine.post("/api/verdicts", {"prototype": 0, "kind": "keep", "expected": 0})
+    assert (reply.status, reply.json["error"]) == (
+        400,
+        "the model of this run has changed: start pixpnet serve again",
+    )
+    assert not (folder / "verdicts.jsonl").exists()
+    assert mine.ask("/api/prototypes").status == 400
+
+
+def test_what_is_not_there_and_a_disk_that_fails_are_sentences_and_bugs_are_not(
+    mine: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine.explorer.model.origins = None
+    crop = mine.ask("/api/prototypes/0/crop")
+    assert (crop.status, "no patch" in crop.json["error"]) == (404, True)
+
+    def fails(error: Exception) -> Any:
+        def give_verdict(*given: object) -> None:
+            raise error
+
+        monkeypatch.setattr("pixpnet.views.explorer.mending.give_verdict", give_verdict)
+        return mine.post("/api/verdicts", {"prototype": 0, "kind": "keep", "expected": 0})
+
+    full = fails(OSError(28, "No space left on device", "/secret/verdicts.jsonl"))
+    assert full.status == 507
+    assert "No space left on device" in full.json["error"] and "secret" not in full.json["error"]
+    assert fails(OSError("/secret is gone")).json["error"].count("secret") == 0
+    bug = fails(KeyError("number"))
+    assert (bug.status, "the terminal" in bug.json["error"]) == (500, True)
+    assert mine.ask("/api/run").status == 200
+
+
 def test_retraining_needs_a_patch_and_follows_a_process_to_its_end(mine: Served, folder: Path, tmp_path: Path) -> None:
-    assert mine.post("/api/retrainings", {}).status == 400
+    assert mine.post("/api/retrainings", {"expected": 0}).status == 400
     seen: list[tuple[str, int, int]] = []
     # A stand-in that says how far it is, as training does, and leaves a run.
     script = tmp_path / "train.py"
@@ -142,8 +228,6 @@ def test_retraining_needs_a_patch_and_follows_a_process_to_its_end(mine: Served,
         "print(' 40 % of the run, 0:00:01 so far')\n"
         f"shutil.copytree({str(folder)!r}, sys.argv[sys.argv.index('--out') + 1])\n"
     )
-    import sys
-
     result = retrain(folder, lambda *step: seen.append(step), called=(sys.executable, str(script)))
     assert ("training with feedback", 40, 100) in seen
     assert result.values["run"] == "run+feedback" and "validation accuracy" in result.values["words"]
@@ -151,22 +235,21 @@ def test_retraining_needs_a_patch_and_follows_a_process_to_its_end(mine: Served,
     assert arguments(folder, Path("out"))[:2] == ["train", "--config"]
 
 
-def test_a_cancelled_retraining_ends_its_process(folder: Path, tmp_path: Path) -> None:
-    import sys
-
+@pytest.mark.parametrize("printed", ["print(' 1 % of the run', flush=True)", ""])
+def test_a_cancelled_retraining_ends_its_process_also_when_it_prints_nothing(
+    folder: Path, tmp_path: Path, printed: str
+) -> None:
     script = tmp_path / "train.py"
     mark = tmp_path / "mark"
-    script.write_text(
-        "import time, pathlib, sys\n"
-        "print(' 1 % of the run', flush=True)\n"
-        f"time.sleep(60)\npathlib.Path({str(mark)!r}).touch()\n"
-    )
+    script.write_text(f"import time, pathlib, sys\n{printed}\ntime.sleep(60)\npathlib.Path({str(mark)!r}).touch()\n")
+    steps: list[int] = []
 
     class Cancelled(Exception):
         pass
 
     def progress(task: str, done: int, total: int) -> None:
-        if done:
+        steps.append(done)
+        if done or (not printed and len(steps) == 2):
             raise Cancelled
 
     with pytest.raises(Cancelled):

@@ -1,18 +1,20 @@
 """The requests of the tab Mend: verdicts with undo, what an edit would do, edited runs, and retraining with feedback.
 
 Every writer says which line of the log it has seen last, so that two tabs never overwrite each other: the later one is
-told what the other one said (409), and decides again.
+told what the other one said, and decides again. An edited run is written, and a training begins, only for the verdicts
+that were shown.
 """
 
 import shlex
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
+from pixpnet.model.file import MODEL_FILE
 from pixpnet.model.mending import WAYS
 from pixpnet.parts import NoEdit
 from pixpnet.progress import Progress
@@ -20,15 +22,25 @@ from pixpnet.training.mending.giving import give_verdict
 from pixpnet.training.mending.preview import Editor
 from pixpnet.training.mending.record import EditOutcome, EditPreview
 from pixpnet.training.mending.writing import write_edit
-from pixpnet.verdicts import KINDS, StaleVerdicts, Standing, Verdict, VerdictLine, VerdictLog
+from pixpnet.verdicts import (
+    KINDS,
+    OtherModelVerdicts,
+    StaleVerdicts,
+    Standing,
+    Verdict,
+    VerdictLine,
+    VerdictLog,
+    hashes_of,
+)
 from pixpnet.views.explorer.explorer import Explorer
 from pixpnet.views.explorer.images import entry_id
-from pixpnet.views.explorer.jobs import Result
+from pixpnet.views.explorer.jobs import ENDED, Result, UnknownJob
 from pixpnet.views.explorer.requests import BadRequest, Handling, json_body
 from pixpnet.views.explorer.retraining import command, retrain
 from pixpnet.views.words import number, percent
 
 _MOST_CHANGED = 200
+_PATIENCE = 0.2  # seconds between two looks whether a job was cancelled
 Plain = dict[str, Any]
 
 
@@ -37,33 +49,80 @@ class Bench:
 
     def __init__(self, explorer: Explorer) -> None:
         self._explorer = explorer
-        self.log = VerdictLog(explorer.run.path)
+        self._stamp = self._model_stamp()  # before the hash: what changes meanwhile is looked at again
+        self._log = VerdictLog(explorer.run.path)
         self._editor: Editor | None = None
+        self._warming = threading.Lock()
+        self._warm_up_job = ""
         self._lock = threading.Lock()
 
     @property
-    def ready(self) -> bool:
-        """Whether a preview takes a moment only: the scores of validation images are in memory."""
-        return self._editor is not None
+    def log(self) -> VerdictLog:
+        """The log, about the model as it is now: `pixpnet calibrate` may have written its file again.
 
-    def preview(self, progress: Progress | None = None) -> EditPreview:
-        """What removing and requiring the prototypes that verdicts name would do."""
+        Raises:
+            OtherModelVerdicts: if the run has got another model, which is not the one that is served.
+        """
         with self._lock:
-            if self._editor is None:
-                # With a model of its own: keeping features freezes the one that it is given.
-                editor = Editor(
-                    self._explorer.run,
-                    data=self._explorer.images.data(),
-                    progress=progress,
-                    trust_code=self._explorer.trust_code,
-                )
-                editor.warm_up()  # before it is offered to others
-                self._editor = editor
-            return self._editor.preview(self.log.removed(), self.log.required())
+            stamp = self._model_stamp()
+            if stamp != self._stamp:
+                current = self._explorer.run.fingerprint()
+                if current != self._log.model:
+                    if self._log.model not in hashes_of(self._explorer.run.path, current):
+                        raise OtherModelVerdicts("the model of this run has changed: start pixpnet serve again")
+                    self._log, self._editor = VerdictLog(self._explorer.run.path, current), None
+                self._stamp = stamp
+            return self._log
 
-    def write(self, way: str, progress: Progress) -> Result:
-        """Makes the edit, as a run of its own."""
-        preview = self.preview(progress)
+    @property
+    def editor(self) -> Editor | None:
+        """Who previews edits in a moment; None before the images were gone through (`start_warm_up`)."""
+        _ = self.log  # forgets the scores of an earlier model
+        return self._editor
+
+    def warm_up(self, progress: Progress) -> Editor:
+        """Goes through the images that previews need, once; whoever comes meanwhile waits, and may be cancelled."""
+        while not self._warming.acquire(timeout=_PATIENCE):
+            progress("waiting for the validation images", 0, 0)
+        try:
+            log = self.log
+            with self._lock:
+                if self._editor is not None:
+                    return self._editor
+            # With a model of its own: keeping features freezes the one that it is given.
+            editor = Editor(
+                self._explorer.run,
+                data=self._explorer.images.data(),
+                progress=progress,
+                trust_code=self._explorer.trust_code,
+            )
+            editor.warm_up()  # before it is offered to others
+            with self._lock:
+                if log is self._log:
+                    self._editor = editor
+            return editor
+        finally:
+            self._warming.release()
+
+    def start_warm_up(self) -> Plain:
+        """The job that does so: the same for everybody, as long as it runs."""
+        with self._lock:
+            try:
+                job = self._explorer.jobs.get(self._warm_up_job)
+            except UnknownJob:
+                job = None
+            if job is None or job["state"] in ENDED:
+                job = self._explorer.jobs.start("Going through the validation images once", self._warmed_up)
+                self._warm_up_job = job["id"]
+            return job
+
+    def _warmed_up(self, progress: Progress) -> Result:
+        self.warm_up(progress)
+        return Result({})
+
+    def write(self, way: str, removed: tuple[int, ...], required: Mapping[int, float], progress: Progress) -> Result:
+        """Makes an edit, as a run of its own."""
+        preview = self.warm_up(progress).preview(removed, required)
         known = {outcome.way: outcome.way for outcome in preview.outcomes}
         if way not in known:
             raise NoEdit(f"this edit can be made {' or '.join(known)}")
@@ -76,6 +135,14 @@ class Bench:
             trust_code=self._explorer.trust_code,
         )
         return Result({"run": run.path.name, "command": shlex.join(["pixpnet", "serve", str(run.path)])})
+
+    def _model_stamp(self) -> tuple[int, int, int]:
+        """Changes when the model's file does; far cheaper than its hash."""
+        try:
+            state = (self._explorer.run.path / MODEL_FILE).stat()
+        except FileNotFoundError:
+            return 0, 0, 0
+        return state.st_ino, state.st_size, state.st_mtime_ns
 
     def refresh_names(self) -> None:
         """Names that people gave are shown from now on, in every answer."""
@@ -92,7 +159,12 @@ def routes(explorer: Explorer, bench: Bench) -> list[Route]:
     async def give(request: Request) -> Response:
         wanted = await json_body(request, explorer)
         verdict, expected = _verdict(wanted, explorer.model.num_prototypes), _serial(wanted, "expected")
-        return await _written(bench, explorer, handling, lambda: give_verdict(explorer.run, verdict, expected))
+
+        def given() -> object:
+            _ = bench.log  # refuses another model before anything is written
+            return give_verdict(explorer.run, verdict, expected)
+
+        return await _written(bench, explorer, handling, given)
 
     async def undo(request: Request) -> Response:
         wanted = await json_body(request, explorer)
@@ -102,36 +174,53 @@ def routes(explorer: Explorer, bench: Bench) -> list[Route]:
         return await _written(bench, explorer, handling, lambda: bench.log.undo(serial, expected))
 
     async def preview(request: Request) -> Response:
-        if not bench.log.removed() and not bench.log.required():
-            return JSONResponse({"preview": None})
-        if bench.ready:
-            return await handling.json(lambda: {"preview": preview_facts(bench.preview())})
-        return await handling.json(
-            lambda: {
-                "job": explorer.jobs.start(
-                    "Going through the validation images once",
-                    lambda progress: Result({"preview": preview_facts(bench.preview(progress))}),
-                )
-            }
-        )
+        def previewed() -> Plain:
+            log, editor = bench.log, bench.editor
+            removed, required = log.removed(), log.required()
+            if not removed and not required:
+                return {"preview": None}
+            if editor is None:
+                return {"job": bench.start_warm_up()}
+            return {"preview": preview_facts(editor.preview(removed, required))}
+
+        return await handling.json(previewed)
 
     async def write(request: Request) -> Response:
-        way = str((await json_body(request, explorer)).get("way", ""))
+        wanted = await json_body(request, explorer)
+        way, expected = str(wanted.get("way", "")), _serial(wanted, "expected")
         if way not in WAYS:
             raise BadRequest(f"an edit is made {', '.join(WAYS)}")
-        return await handling.json(
-            lambda: explorer.jobs.start("Writing the edited run", lambda progress: bench.write(way, progress))
-        )
+
+        def started() -> Plain:
+            log = bench.log
+            removed, required = log.removed(), log.required()
+            # Last: lines are only ever added, so what was read before belongs to this serial.
+            if log.serial != expected:
+                return {**_state(bench, explorer), "stale": _moved(log.serial, expected)}
+            return explorer.jobs.start(
+                "Writing the edited run", lambda progress: bench.write(way, removed, required, progress)
+            )
+
+        return await handling.json(started)
 
     async def start_retraining(request: Request) -> Response:
-        if not bench.log.forbidden() and not bench.log.remembered():
-            raise BadRequest("no patch is forbidden or to be remembered, so there is nothing to learn from")
+        expected = _serial(await json_body(request, explorer), "expected")
         folder = explorer.run.path.resolve()
-        return await handling.json(
-            lambda: explorer.jobs.start(
-                "Training again with feedback", lambda progress: retrain(folder, progress, extra_arguments(explorer))
-            )
-        )
+
+        def started() -> Plain:
+            log = bench.log
+            if log.serial != expected:
+                return {**_state(bench, explorer), "stale": _moved(log.serial, expected)}
+            if not log.forbidden() and not log.remembered():
+                raise BadRequest("no patch is forbidden or to be remembered, so there is nothing to learn from")
+            return explorer.jobs.start("Training again with feedback", trained)
+
+        def trained(progress: Progress) -> Result:
+            if bench.log.serial != expected:
+                raise StaleVerdicts("somebody gave a verdict while this waited: look again, then train")
+            return retrain(folder, progress, extra_arguments(explorer))
+
+        return await handling.json(started)
 
     return [
         Route("/api/verdicts", verdicts),
@@ -153,6 +242,10 @@ async def _written(bench: Bench, explorer: Explorer, handling: Handling, write: 
         return {**_state(bench, explorer), "stale": ""}
 
     return await handling.json(written)
+
+
+def _moved(serial: int, expected: int) -> str:
+    return f"the log has {serial} lines, and {expected} were seen"
 
 
 def extra_arguments(explorer: Explorer) -> tuple[str, ...]:

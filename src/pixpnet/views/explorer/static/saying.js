@@ -22,6 +22,6 @@ async function oneAtATime(state, send) {
 }
 
 export function stale(words) {
-  return h("p", { class: "note", role: "alert" }, h("b", null, "Somebody else gave a verdict in between, so yours was not written. "), "What holds now is shown: decide again. ",
+  return h("p", { class: "note", role: "alert" }, h("b", null, "Somebody else gave a verdict in between, so nothing was written. "), "What holds now is shown: decide again. ",
     h("span", { class: "muted small" }, words));
 }

@@ -16,8 +16,8 @@ export async function render(root, params, api) {
     state.serial = answer.serial;
     show(said, verdictsSection(answer, state, take));
     if (answer.stale) said.prepend(stale(answer.stale));
-    show(train, retraining(answer, api));
-    previewSection(edit, answer, api);
+    show(train, retraining(answer, api, take));
+    previewSection(edit, answer, api, take);
   };
   show(root, h("h1", null, "Mend the model"),
     h("p", { class: "lead" }, "Say what you think of prototypes on their pages. Here is what that does to the answers, before anything is changed."),
@@ -61,7 +61,7 @@ function says(line) {
   return `${WORDS[line.kind]}${line.weight ? `, at least ${line.weight}` : ""}${line.text ? ` (${line.text})` : ""}`;
 }
 
-async function previewSection(root, answer, api) {
+async function previewSection(root, answer, api, take) {
   const heading = h("h2", { id: "edit-heading" }, "Without retraining");
   if (!answer.removed.length && !answer.required.length) {
     show(root, heading, h("p", { class: "muted" }, "No prototype is to be removed or required."));
@@ -72,15 +72,19 @@ async function previewSection(root, answer, api) {
   show(root, heading, h("p", { class: "protolist" }, answer.removed.length ? ["Removed: ", list(answer.removed)] : null, answer.required.length ? [" Required: ", list(answer.required)] : null), body);
   show(body, loading("Working out what that does"));
   try {
-    const known = await api.post("/api/edits/preview", {});
-    const preview = known.job ? (await runJob(body, api, known.job)).preview : known.preview;
-    if (preview) show(body, outcomes(preview, api));
+    let known = await api.post("/api/edits/preview", {});
+    while (known.job) {
+      await runJob(body, api, known.job);
+      if (!body.isConnected) return; // verdicts have changed meanwhile, and what they do is shown in another place
+      known = await api.post("/api/edits/preview", {});
+    }
+    if (known.preview) show(body, outcomes(known.preview, answer, api, take));
   } catch (error) {
     show(body, failure(error));
   }
 }
 
-function outcomes(preview, api) {
+function outcomes(preview, answer, api, take) {
   const work = h("div");
   return [
     preview.refusals.map((words) => h("p", { class: "note" }, words)),
@@ -88,7 +92,7 @@ function outcomes(preview, api) {
       h("thead", null, h("tr", null, ["how", "accuracy", "points", "mended", "broken", "answers changed", ""].map((name) => h(name ? "th" : "td", name ? { scope: "col" } : null, name)))),
       h("tbody", null, preview.outcomes.map((outcome, index) => h("tr", null, h("th", { scope: "row" }, outcome.way, h("br"), h("span", { class: "muted small" }, outcome.words)),
         h("td", { class: "number" }, h("b", null, outcome.accuracy)), h("td", { class: "number" }, outcome.points), h("td", { class: "number good" }, outcome.mended), h("td", { class: "number bad" }, outcome.broken), h("td", { class: "number" }, outcome.changed_count),
-        h("td", null, button("Write the edited run", (event) => write(event.target, work, outcome.way, api), index ? {} : { class: "plain main" }))))))),
+        h("td", null, button("Write the edited run", (event) => write(event.target, work, outcome.way, answer, api, take), index ? {} : { class: "plain main" }))))))),
     preview.refit ? h("p", { class: preview.refit.allowed ? "muted" : "note" }, `The closed form estimates that the training loss rises by ${preview.refit.estimated}; it rises by ${preview.refit.true} (at most ${preview.refit.limit} is called feasible${preview.refit.allowed ? "" : ": this edit is not"}).`) : null,
     work,
     preview.outcomes.map((outcome) => outcome.changed.length ? h("details", { open: outcome === preview.outcomes[0] }, h("summary", null, `Changed answers, ${outcome.way}: ${outcome.changed_count}`),
@@ -96,10 +100,12 @@ function outcomes(preview, api) {
         h("span", null, changed.truth), h("span", { class: `small ${changed.mended ? "good" : changed.broken ? "bad" : "muted"}` }, `${changed.before} → ${changed.after}`)))))) : null)];
 }
 
-async function write(from, work, way, api) {
+async function write(from, work, way, answer, api, take) {
   from.disabled = true;
   try {
-    const written = await runJob(work, api, await api.post("/api/edits", { way }));
+    const job = await api.post("/api/edits", { way, expected: answer.serial });
+    if (job.stale) { take(job); return; }
+    const written = await runJob(work, api, job);
     show(work, h("div", { class: "claim" }, h("p", null, h("b", null, written.run), " is written: a run of its own, which says what was done to it. To look at it:"), command(written.command)));
   } catch (error) {
     show(work, failure(error));
@@ -107,14 +113,16 @@ async function write(from, work, way, api) {
   from.disabled = false;
 }
 
-function retraining(answer, api) {
+function retraining(answer, api, take) {
   const heading = h("h2", { id: "train-heading" }, "With retraining");
   if (!answer.forbidden && !answer.remembered) return [heading, h("p", { class: "muted" }, "No patch is forbidden or to be remembered.")];
   const work = h("div");
   const begin = button("Retrain now", async () => {
     begin.disabled = true;
     try {
-      const trained = await runJob(work, api, await api.post("/api/retrainings", {}));
+      const job = await api.post("/api/retrainings", { expected: answer.serial });
+      if (job.stale) { take(job); return; }
+      const trained = await runJob(work, api, job);
       show(work, h("div", { class: "claim" }, h("p", null, h("b", null, trained.run), ` is trained: ${trained.words}. To look at it:`), command(trained.command)));
     } catch (error) {
       show(work, failure(error));

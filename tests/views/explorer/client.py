@@ -94,13 +94,16 @@ class Served:
 
 
 @contextmanager
-def served(run: Path, uploads: Uploads | None = None, moved_to: str | None = None) -> Iterator[Served]:
+def served(
+    run: Path, uploads: Uploads | None = None, moved_to: str | None = None, open_data: bool = True
+) -> Iterator[Served]:
     explorer = Explorer(run, uploads=uploads, moved_to=moved_to)
     listening = listen(0)
     port = listening.getsockname()[1]
     server = uvicorn.Server(configuration(explorer, port, TOKEN))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-    explorer.images.open_data()
+    if open_data:
+        explorer.images.open_data()
     thread.start()
     try:
         yield Served(port, explorer)

@@ -1,16 +1,25 @@
 """Opening and closing an explorer, and the command that does."""
 
+import html
 import signal
+import stat
 import subprocess
 import sys
+import webbrowser
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import pytest
 import uvicorn
 
 from pixpnet.cli import main
+from pixpnet.training import Run
 from pixpnet.views.explorer.explorer import Explorer
+from pixpnet.views.explorer.images import entry_id
 from pixpnet.views.explorer.serving import LOOPBACK, listen
+from tests.views.explorer.client import served
 
 
 def test_closing_ends_the_opening_of_a_data_set(run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,6 +78,42 @@ def test_the_address_is_printed_and_every_start_has_its_own_token(
     addresses = [line.strip() for line in capsys.readouterr().out.splitlines() if "http://" in line]
     assert len({address.partition("token=")[2] for address in addresses}) == 2
     assert all(len(address.partition("token=")[2]) >= 32 for address in addresses)
+
+
+def test_the_token_is_on_no_command_line_of_a_browser(
+    run_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def end_at_once(server: uvicorn.Server) -> None: ...
+
+    opened: list[tuple[str, str, int, int]] = []
+
+    def browse(url: str) -> bool:
+        file = Path(url2pathname(urlsplit(url).path))
+        modes = (stat.S_IMODE(path.stat().st_mode) for path in (file, file.parent))
+        opened.append((url, html.unescape(file.read_text()), *modes))
+        return True
+
+    monkeypatch.setattr(uvicorn.Server, "main_loop", end_at_once)
+    monkeypatch.setattr(webbrowser, "open", browse)
+    # In a thread of its own: a browser that another test has open keeps this one's event loop running.
+    with ThreadPoolExecutor(1) as aside:
+        assert aside.submit(main, ["serve", str(run_folder), "--port", "0", "--open"]).result() == 0
+    ((url, content, file_mode, folder_mode),) = opened
+    (address,) = (line.strip() for line in capsys.readouterr().out.splitlines() if "http://" in line)
+    assert address in content
+    assert address.partition("token=")[2] not in url
+    assert (file_mode, folder_mode) == (0o600, 0o700)
+    assert not Path(url2pathname(urlsplit(url).path)).parent.exists()
+
+
+def test_a_link_to_an_image_waits_until_the_data_set_is_open(run_folder: Path) -> None:
+    image = entry_id("val", Run(run_folder).data().val[0].id)
+    with served(run_folder, open_data=False) as page, ThreadPoolExecutor(8) as pool:
+        waiting = [pool.submit(page.ask, f"/api/images/{image}/thumbnail") for _ in range(8)]
+        assert page.ask("/api/run").status == 200  # nobody else waits
+        assert not page.explorer.images.opened
+        page.explorer.images.open_data()
+        assert [reply.result().status for reply in waiting] == [200] * 8
 
 
 def test_ctrl_c_ends_the_server_quietly(run_folder: Path) -> None:

@@ -1,5 +1,6 @@
 """The requests of the tab Ask: images in, answers with evidence out, and proofs as jobs."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +29,7 @@ _MOST_LISTED = 200
 _MOST_CLASSES = 8
 _DRAWS = 6
 _SORTS = ("doubt", "mistakes", "name")
+Handler = Callable[[Request], Awaitable[Response]]
 
 
 def routes(explorer: Explorer) -> list[Route]:
@@ -118,16 +120,26 @@ def routes(explorer: Explorer) -> list[Route]:
 
         return await handling.json(started)
 
+    def of_image(answering: Handler) -> Handler:
+        """A link to an image of the data set may be opened before the data set is."""
+
+        async def answered(request: Request) -> Response:
+            if not request.path_params["image"].startswith("upload-"):
+                await images.until_opened()
+            return await answering(request)
+
+        return answered
+
     one = "/api/images/{image:str}"
     return [
         Route("/api/images", list_images),
         Route("/api/images", add_image, methods=["POST"]),
-        Route(one, answer),
-        Route(f"{one}/picture", picture),
-        Route(f"{one}/thumbnail", small_picture),
-        Route(f"{one}/cells", cells),
-        Route(f"{one}/upsampling/{{prototype:str}}", upsampling),
-        Route(f"{one}/heat/{{prototype:str}}", heat),
+        Route(one, of_image(answer)),
+        Route(f"{one}/picture", of_image(picture)),
+        Route(f"{one}/thumbnail", of_image(small_picture)),
+        Route(f"{one}/cells", of_image(cells)),
+        Route(f"{one}/upsampling/{{prototype:str}}", of_image(upsampling)),
+        Route(f"{one}/heat/{{prototype:str}}", of_image(heat)),
         Route("/api/prototypes/{prototype:str}/picture", training_picture),
         Route("/api/proofs", start_proof, methods=["POST"]),
     ]

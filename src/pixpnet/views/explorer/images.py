@@ -4,8 +4,10 @@ An id is looked up in a table and never becomes a path. Validation and training 
 because whoever looks at them while mending a model has no test any more (`pixpnet.data.locked`).
 """
 
+import asyncio
 import hashlib
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,6 +25,8 @@ OfferedSplit = Literal["val", "train"]
 SPLITS: dict[OfferedSplit, str] = {"val": "validation", "train": "training"}
 REMEMBERED_BYTES = 256 * 2**20
 """Of uploaded pictures, as the network sees them: 150 of 384 x 384, 440 of 224 x 224."""
+OPENING_SECONDS = 30.0
+"""That a request waits for the data set, right after the start."""
 
 
 class UnknownImage(LookupError):
@@ -131,6 +135,12 @@ class Images:
     def opened(self) -> bool:
         """Whether the data set has been opened, or it is known why it cannot be."""
         return self._opened.is_set()
+
+    async def until_opened(self, seconds: float = OPENING_SECONDS) -> None:
+        """Waits until the data set has been opened, though not for ever; no thread stands still meanwhile."""
+        end = time.monotonic() + seconds
+        while not self.opened and time.monotonic() < end:
+            await asyncio.sleep(0.02)
 
     @property
     def why_not(self) -> str:

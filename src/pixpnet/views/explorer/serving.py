@@ -1,10 +1,14 @@
 """Opening the explorer: a server on loopback, and its address with the token."""
 
 import asyncio
+import html
 import secrets
 import socket
+import tempfile
 import webbrowser
 from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
 
 import h11
 import uvicorn
@@ -36,20 +40,36 @@ def serve(explorer: Explorer, port: int | None, say: Callable[[str], object], op
     token = secrets.token_urlsafe(24)
     address = f"http://{LOOPBACK}:{number}/?token={token}"
 
-    def announce() -> None:
-        say(address)
-        if open_browser:
-            webbrowser.open(address)
+    with ExitStack() as afterwards:
+        afterwards.callback(listening.close)
+        afterwards.callback(explorer.close)
 
-    server = _Server(configuration(explorer, number, token), announce)
-    try:
-        explorer.start()
-        server.run(sockets=[listening])
-    except KeyboardInterrupt:
-        pass  # the way to end it
-    finally:
-        explorer.close()
-        listening.close()
+        def announce() -> None:
+            say(address)
+            if open_browser:
+                folder = afterwards.enter_context(tempfile.TemporaryDirectory(prefix="pixpnet-open-"))  # only for us
+                webbrowser.open(leading_file(Path(folder), address).as_uri())
+
+        server = _Server(configuration(explorer, number, token), announce)
+        try:
+            explorer.start()
+            server.run(sockets=[listening])
+        except KeyboardInterrupt:
+            pass  # the way to end it
+
+
+def leading_file(folder: Path, address: str) -> Path:
+    """A page that leads to an address with a token, for nobody else to read.
+
+    A browser is told on its command line what to open, and every user of the computer can read command lines.
+    """
+    file, quoted = folder / "open.html", html.escape(address)
+    file.touch(mode=0o600)
+    file.write_text(
+        '<!doctype html><meta charset="utf-8"><meta name="referrer" content="no-referrer"><title>pixpnet</title>'
+        f'<meta http-equiv="refresh" content="0; url={quoted}"><a href="{quoted}">pixpnet serve</a>'
+    )
+    return file
 
 
 class _Server(uvicorn.Server):

@@ -342,7 +342,7 @@ def _outcome(preview: EditPreview, outcome: EditOutcome) -> Plain:
         "way": outcome.way,
         "words": WAYS[outcome.way],
         "accuracy": percent(outcome.accuracy),
-        "points": f"{points:+.1f}",
+        "points": f"{points:+.1f}".replace("-", "−"),
         "mended": sum(changed.mended for changed in outcome.changed),
         "broken": sum(changed.broken for changed in outcome.changed),
         "changed_count": len(outcome.changed),

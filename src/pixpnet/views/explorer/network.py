@@ -120,7 +120,7 @@ def _grid_facts(model: PixPNet, grid: Grid, field: Field) -> dict[str, Any]:
     region = partial(grid.comparison.region, field=field)
     return {
         "layer": model.grid_layers[grid.number] or "the whole network",
-        "cells": times((rows, cols)),
+        "cells": f"{rows} × {cols}",
         "prototypes": len(grid.prototypes),
         "mean": percent(field.mean_fraction_union),
         "largest": percent(field.max_fraction),

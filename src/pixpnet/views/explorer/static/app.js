@@ -33,8 +33,11 @@ function route() {
 function markTab(name) {
   const tab = VIEWS[name] && VIEWS[name][2] ? VIEWS[name][2] : name;
   for (const link of document.querySelectorAll("#tabs a")) {
-    if (link.dataset.tab === tab) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (link.dataset.tab !== tab) { link.removeAttribute("aria-current"); continue; }
+    link.setAttribute("aria-current", "page");
+    // On a narrow screen tabs scroll: the one that is open is in view.
+    const bar = link.closest("nav");
+    bar.scrollLeft = link.offsetLeft - bar.offsetLeft - (bar.clientWidth - link.offsetWidth) / 2;
   }
 }
 

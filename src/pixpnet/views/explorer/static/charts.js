@@ -2,9 +2,10 @@
 
 import { h, svg } from "./dom.js";
 
-const WIDTH = 640;
-const HEIGHT = 300;
-const EDGE = { left: 56, right: 16, top: 12, bottom: 36 };
+// Sizes in the units of the drawing, which is as wide as its place: on a phone text is larger in them (explorer.css).
+export const isNarrow = () => window.matchMedia("(max-width: 30rem)").matches;
+const WIDE = { width: 640, height: 300, left: 56, right: 16, top: 12, bottom: 36, line: 18 };
+const NARROW = { width: 600, height: 340, left: 84, right: 20, top: 16, bottom: 66, line: 28 };
 
 function steps(low, high, count) {
   const rough = (high - low) / count;
@@ -24,17 +25,18 @@ export function lineChart({ title, xName, series, share = false, from = null, ma
   const [xLow, xHigh] = [Math.min(...xs), Math.max(...xs, Math.min(...xs) + 1e-9)];
   const low = from === null ? Math.min(...ys) : from;
   const high = Math.max(...ys, low + 1e-9);
-  const x = (value) => EDGE.left + ((value - xLow) / (xHigh - xLow)) * (WIDTH - EDGE.left - EDGE.right);
-  const y = (value) => HEIGHT - EDGE.bottom - ((value - low) / (high - low)) * (HEIGHT - EDGE.top - EDGE.bottom);
+  const { width, height, left, right, top, bottom, line } = isNarrow() ? NARROW : WIDE;
+  const x = (value) => left + ((value - xLow) / (xHigh - xLow)) * (width - left - right);
+  const y = (value) => height - bottom - ((value - low) / (high - low)) * (height - top - bottom);
   const words = (value) => (share ? `${plain(100 * value)} %` : plain(value));
   const whole = series.every((one) => one.points.every((point) => Number.isInteger(point[0])));
   const xSteps = steps(xLow, xHigh, 8).filter((value) => !whole || Number.isInteger(value));
-  const chart = svg("svg", { class: "chart", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `${title}: the numbers are in the table below` },
-    steps(low, high, 5).map((value) => svg("g", null, svg("path", { class: "grid", d: `M${EDGE.left} ${y(value)}H${WIDTH - EDGE.right}` }),
-      svg("text", { x: EDGE.left - 8, y: y(value) + 4, "text-anchor": "end" }, words(value)))),
-    xSteps.map((value) => svg("text", { x: x(value), y: HEIGHT - EDGE.bottom + 18, "text-anchor": "middle" }, plain(value))),
-    svg("text", { x: (EDGE.left + WIDTH - EDGE.right) / 2, y: HEIGHT - 2, "text-anchor": "middle" }, xName),
-    mark === null ? null : svg("path", { class: "marked", d: `M${x(mark)} ${EDGE.top}V${HEIGHT - EDGE.bottom}` }),
+  const chart = svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${title}: the numbers are in the table below` },
+    steps(low, high, 5).map((value) => svg("g", null, svg("path", { class: "grid", d: `M${left} ${y(value)}H${width - right}` }),
+      svg("text", { x: left - 8, y: y(value) + 4, "text-anchor": "end" }, words(value)))),
+    xSteps.map((value) => svg("text", { x: x(value), y: height - bottom + line, "text-anchor": "middle" }, plain(value))),
+    svg("text", { x: (left + width - right) / 2, y: height - 4, "text-anchor": "middle" }, xName),
+    mark === null ? null : svg("path", { class: "marked", d: `M${x(mark)} ${top}V${height - bottom}` }),
     series.map((one, index) => svg("g", { class: `series s${index % 6}` },
       svg("path", { class: "line", d: one.points.map((point, at) => `${at ? "L" : "M"}${x(point[0]).toFixed(1)} ${y(point[1]).toFixed(1)}`).join("") }),
       dots ? one.points.map((point) => svg("circle", { cx: x(point[0]), cy: y(point[1]), r: 3 }, svg("title", null, `${one.name}, ${xName} ${plain(point[0])}: ${words(point[1])}`))) : null)));

@@ -14,10 +14,12 @@ export async function render(root, params, api) {
     accuracy(facts), curves(facts), certainty(facts), doubts(facts), measured(facts), classes(facts), openings(facts), missing(facts));
 }
 
-function table(label, heads, rows) {
+// words: which columns beside the first hold words, not numbers.
+function table(label, heads, rows, words = []) {
+  const kind = (index) => (index && !words.includes(index) ? "number" : null);
   return h("div", { class: "table", tabindex: "0", role: "group", "aria-label": label }, h("table", null,
-    h("thead", null, h("tr", null, heads.map((name, index) => h("th", { scope: "col", class: index ? "number" : null }, name)))),
-    h("tbody", null, rows.map((row) => h("tr", null, row.map((cell, index) => h(index ? "td" : "th", index ? { class: "number" } : { scope: "row" }, cell)))))));
+    h("thead", null, h("tr", null, heads.map((name, index) => h("th", { scope: "col", class: kind(index) }, name)))),
+    h("tbody", null, rows.map((row) => h("tr", null, row.map((cell, index) => h(index ? "td" : "th", index ? { class: kind(index) } : { scope: "row" }, cell)))))));
 }
 
 function accuracy(facts) {
@@ -46,7 +48,7 @@ function doubts(facts) {
   if (!facts.doubts.length) return null;
   return h("section", { "aria-labelledby": "doubts" }, h("h2", { id: "doubts" }, "Does it know what it does not know?"),
     table("Doubt", ["against", "sign of doubt", "pairs in the right order (AUROC)", "others that pass where 95 % of known images do"],
-      facts.doubts.flatMap((doubt) => doubt.signs.map((sign, index) => [index ? "" : `${doubt.against}, ${doubt.images} images${doubt.warned ? `, ${doubt.warned} warned of` : ""}`, sign.sign, sign.auroc, sign.passing]))));
+      facts.doubts.flatMap((doubt) => doubt.signs.map((sign, index) => [index ? "" : `${doubt.against}, ${doubt.images} images${doubt.warned ? `, ${doubt.warned} warned of` : ""}`, sign.sign, sign.auroc, sign.passing])), [1]));
 }
 
 function measured(facts) {
@@ -54,7 +56,7 @@ function measured(facts) {
   if (!known) return null;
   return h("section", { "aria-labelledby": "table2" }, h("h2", { id: "table2" }, "Quality of explanations"),
     known.stale ? h("p", { class: "note" }, "Another model of this run was measured: the figures are not this one's.") : null,
-    h("p", null, `The paper's Table 2, on ${known.split} images (${known.samples} samples for the relevance ordering test).`),
+    h("p", null, `The paper's Table 2, on ${known.split} images${known.samples ? ` (${known.samples} samples for the relevance ordering test)` : ", without the relevance ordering test"}.`),
     table("Quality of explanations", ["mapping", "consistency", "stability", "AUSC", "%2R", "undefined"],
       known.rows.map((row) => [row.mapping, row.consistency, row.stability, row.area, row.recovery, row.undefined])),
     known.curves.length ? lineChart({ title: "Relevance ordering", xName: "share of pixels that are back", series: known.curves, share: true, dots: false }) : null);
@@ -66,9 +68,10 @@ function classes(facts) {
     { name: "Class", value: (line) => line.name, cell: (line) => h("a", { href: `#/ask?split=val&sort=mistakes&label=${line.label}` }, line.name) },
     { name: "Accuracy", number: true, value: (line) => (line.share === null ? 2 : line.share), cell: (line) => line.accuracy },
   ];
-  return h("section", { "aria-labelledby": "classes" }, h("h2", { id: "classes" }, "By class"),
-    sortable(`Accuracy on ${facts.split} images, the worst first`, columns, facts.classes, 1),
-    facts.confused.length ? [h("h3", null, "Taken for another class"), table("Mistakes", ["class", "taken for", "images"], facts.confused.map((pair) => [pair.truth, pair.answer, pair.images]))] : h("p", null, "No image was taken for another class."));
+  return h("section", { "aria-labelledby": "classes" }, h("h2", { id: "classes" }, "By class"), h("div", { class: "halves" },
+    h("div", null, h("h3", null, `Accuracy on ${facts.split} images`), sortable("The worst first", columns, facts.classes, 1)),
+    h("div", null, h("h3", null, "Taken for another class"), facts.confused.length ? table("Mistakes", ["class", "taken for", "images"], facts.confused.map((pair) => [pair.truth, pair.answer, pair.images]), [1])
+      : h("p", null, "No image was."))));
 }
 
 function openings(facts) {

@@ -1,5 +1,6 @@
 // Network: how much of the image the cells of each layer see, and the cut that is in use.
 
+import { isNarrow } from "./charts.js";
 import { h, loading, show, svg } from "./dom.js";
 import { shot, styleOf } from "./regions.js";
 
@@ -31,7 +32,7 @@ function gridSection(grid, facts, api) {
 
 function layers(facts) {
   const rows = facts.layers;
-  const [width, height, left, top, bottom] = [960, 320, 48, 12, 40];
+  const [width, height, left, top, bottom, line] = isNarrow() ? [600, 340, 84, 16, 66, 28] : [960, 320, 48, 12, 40, 16];
   const x = (index) => left + (index / Math.max(1, rows.length - 1)) * (width - left - 12);
   const most = [.05, .1, .2, .25, .5, 1].find((value) => value >= Math.max(...rows.map((row) => row.mean))) || 1;
   const y = (value) => height - bottom - (value / most) * (height - top - bottom);
@@ -39,7 +40,7 @@ function layers(facts) {
   const say = (row) => { words.textContent = `${row.layer}${row.paper_name ? ` (${row.paper_name})` : ""}: ${row.output}, a cell sees ${row.mean_words} on average, at most ${row.size} pixels.${row.used ? " This is the cut in use." : ""}`; };
   const chart = svg("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Mean field over depth: the numbers are in the table below" },
     [0, .2, .4, .6, .8, 1].map((share) => share * most).map((value) => svg("g", null, svg("path", { class: "grid", d: `M${left} ${y(value)}H${width - 12}` }), svg("text", { x: left - 8, y: y(value) + 4, "text-anchor": "end" }, `${Number((100 * value).toFixed(1))} %`))),
-    rows.map((row, index) => (row.used ? svg("g", null, svg("path", { class: "marked", d: `M${x(index)} ${top}V${height - bottom}` }), svg("text", { x: x(index), y: height - bottom + 16, "text-anchor": index > rows.length / 2 ? "end" : "start", class: "strong" }, `in use: ${row.layer}`)) : null)),
+    rows.map((row, index) => (row.used ? svg("g", null, svg("path", { class: "marked", d: `M${x(index)} ${top}V${height - bottom}` }), svg("text", { x: x(index), y: height - bottom + line, "text-anchor": index > rows.length / 2 ? "end" : "start", class: "strong" }, `in use: ${row.layer}`)) : null)),
     svg("g", { class: "series s0" }, svg("path", { class: "line", d: rows.map((row, index) => `${index ? "L" : "M"}${x(index).toFixed(1)} ${y(row.mean).toFixed(1)}`).join("") }),
       rows.map((row, index) => svg("circle", { cx: x(index), cy: y(row.used && facts.on_windows !== null ? facts.on_windows : row.mean), r: row.used ? 6 : 3.5, class: row.used ? "used" : null, onpointerenter: () => say(row) }, svg("title", null, `${row.layer}: ${row.mean_words}`)))),
     svg("text", { x: width - 12, y: height - 4, "text-anchor": "end" }, "depth →"));

@@ -23,8 +23,8 @@ export async function render(root, params, api) {
   const near = h("div");
   show(root,
     h("header", { class: "answer" },
-      h("p", { class: "small proto-nav" }, h("a", { href: "#/prototypes" }, "← all prototypes"),
-        number > 0 ? h("a", { href: `#/prototype/${number - 1}`, rel: "prev" }, `${number - 1}`) : null,
+      h("p", { class: "small proto-nav" }, h("a", { href: "#/prototypes" }, "all prototypes"),
+        number > 0 ? h("a", { href: `#/prototype/${number - 1}`, rel: "prev" }, `← ${number - 1}`) : null,
         number + 1 < facts.of ? h("a", { href: `#/prototype/${number + 1}`, rel: "next" }, `${number + 1} →`) : null),
       h("h1", { id: "proto-heading" }, facts.name || `Prototype ${number}`),
       h("p", { class: "lead" }, [facts.name ? `prototype ${number}` : "", facts.class_names.length ? `speaks for ${facts.class_names.slice(0, 4).join(", ")}${facts.class_names.length > 4 ? " and others" : ""}` : "speaks for no class of its own",

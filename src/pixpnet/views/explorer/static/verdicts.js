@@ -29,7 +29,7 @@ export async function render(root, params, api) {
 }
 
 function link(number, api) {
-  return h("a", { href: `#/prototype/${number}` }, api.about.patches ? h("img", { class: "thumb tiny", src: api.picture(`/api/prototypes/${number}/crop`), alt: "", loading: "lazy" }) : null, ` ${number}`);
+  return h("a", { href: `#/prototype/${number}` }, api.about.patches ? h("img", { class: "thumb tiny", src: api.picture(`/api/prototypes/${number}/crop`), alt: "", loading: "lazy" }) : null, h("span", null, number));
 }
 
 function verdictsSection(answer, state, take) {
@@ -53,7 +53,7 @@ function verdictsSection(answer, state, take) {
     h("tbody", null, answer.lines.map((line) => h("tr", { id: `verdict-${line.serial}`, class: line.undone || line.undoes ? "muted" : null },
       h("td", { class: "number" }, h("a", { href: `#/verdicts/${line.serial}` }, line.serial)), h("td", null, line.prototype === null ? "" : link(line.prototype, api)),
       h("td", null, line.undoes ? `takes back line ${line.undoes}` : [line.undone ? h("s", null, says(line)) : says(line)]),
-      h("td", { class: "small" }, new Date(line.time).toLocaleString()), h("td", null, line.undone || line.undoes ? "" : undo(line)))))))];
+      h("td", { class: "small" }, new Date(line.time).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" })), h("td", null, line.undone || line.undoes ? "" : undo(line)))))))];
 }
 
 function says(line) {
@@ -89,8 +89,8 @@ function outcomes(preview, answer, api, take) {
   return [
     preview.refusals.map((words) => h("p", { class: "note" }, words)),
     h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "What the edit does" }, h("table", null, h("caption", null, `Validation accuracy, ${preview.images} images; now ${preview.before}`),
-      h("thead", null, h("tr", null, ["how", "accuracy", "points", "mended", "broken", "answers changed", ""].map((name) => h(name ? "th" : "td", name ? { scope: "col" } : null, name)))),
-      h("tbody", null, preview.outcomes.map((outcome, index) => h("tr", null, h("th", { scope: "row" }, outcome.way, h("br"), h("span", { class: "muted small" }, outcome.words)),
+      h("thead", null, h("tr", null, ["how", "accuracy", "points", "mended", "broken", "changed", ""].map((name, index) => h(name ? "th" : "td", name ? { scope: "col", class: index ? "number" : null } : null, name)))),
+      h("tbody", null, preview.outcomes.map((outcome, index) => h("tr", null, h("th", { scope: "row", class: "way" }, outcome.way, h("span", { class: "muted small" }, outcome.words)),
         h("td", { class: "number" }, h("b", null, outcome.accuracy)), h("td", { class: "number" }, outcome.points), h("td", { class: "number good" }, outcome.mended), h("td", { class: "number bad" }, outcome.broken), h("td", { class: "number" }, outcome.changed_count),
         h("td", null, button("Write the edited run", (event) => write(event.target, work, outcome.way, answer, api, take), index ? {} : { class: "plain main" }))))))),
     preview.refit ? h("p", { class: preview.refit.allowed ? "muted" : "note" }, `The closed form estimates that the training loss rises by ${preview.refit.estimated}; it rises by ${preview.refit.true} (at most ${preview.refit.limit} is called feasible${preview.refit.allowed ? "" : ": this edit is not"}).`) : null,

@@ -168,7 +168,7 @@ def to_uint8(
     """A normalised image as a person sees it."""
     mean, std = _levels(preprocessing.mean), _levels(preprocessing.std)
     levels = torch.addcmul(mean, image.cpu().float(), std).clamp_(0, 255)
-    # OpenCV rounds (halves to even, as torch does) and interleaves colours several times faster than torch.
+    # OpenCV rounds (halves to even, as torch does) and interleaves colours about twice as fast as torch.
     shown: UInt8[np.ndarray, "height width 3"] = cv2.merge([cv2.convertScaleAbs(color) for color in levels.numpy()])
     return shown
 

@@ -166,18 +166,24 @@ def test_whoever_asks_while_images_are_gone_through_is_given_the_same_job(
     assert mine.post("/api/edits/preview", {}).json["preview"]["removed"] == [1, 2]
 
 
-def test_verdicts_go_on_when_the_model_is_calibrated_beside_the_page(mine: Served, folder: Path) -> None:
-    assert give(mine, 0, prototype=1, kind="remove")["serial"] == 1
+@pytest.mark.parametrize("given_before", [0, 1])
+def test_verdicts_go_on_when_the_model_is_calibrated_beside_the_page(
+    mine: Served, folder: Path, given_before: int
+) -> None:
+    if given_before:
+        assert give(mine, 0, prototype=1, kind="remove")["serial"] == 1
+        mine.ended(mine.post("/api/edits/preview", {}).json["job"])
     before = Run(folder).fingerprint()
     calibrate_run(folder)
     assert Run(folder).fingerprint() != before
-    given = give(mine, 1, prototype=2, kind="keep")
-    assert (given["serial"], given["stale"]) == (2, "")
-    assert mine.ask("/api/verdicts").json["serial"] == mine.ask("/api/prototypes").json["serial"] == 2
+    given = give(mine, given_before, prototype=2, kind="remove")
+    serial = given_before + 1
+    assert (given["serial"], given["stale"]) == (serial, "")
+    assert mine.ask("/api/verdicts").json["serial"] == mine.ask("/api/prototypes").json["serial"] == serial
     job = mine.ended(mine.post("/api/edits/preview", {}).json["job"])
     assert job["state"] == "done", job["error"]
     way = mine.post("/api/edits/preview", {}).json["preview"]["outcomes"][0]["way"]
-    written = mine.ended(mine.post("/api/edits", {"way": way, "expected": 2}).json)
+    written = mine.ended(mine.post("/api/edits", {"way": way, "expected": serial}).json)
     assert written["state"] == "done", written["error"]
 
 

@@ -18,13 +18,19 @@ _QUIET = (
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def chromium_path() -> str:
     """Chromium, the one on PATH."""
     result = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if result is None:
         pytest.skip("needs Chromium on PATH (`make browser` installs Debian's), which is not here")
+    return result
+
+
+@pytest.fixture(scope="session")
+def browser(chromium_path: str) -> Iterator[Browser]:
+    """A real browser."""
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=result, args=list(_QUIET))
+        chromium = playwright.chromium.launch(executable_path=chromium_path, args=list(_QUIET))
         yield chromium
         chromium.close()
 

@@ -4,8 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.views.explorer.client import Served, served
+
+expect.set_options(timeout=30_000)  # machines are busy
 
 
 @pytest.fixture(scope="session")

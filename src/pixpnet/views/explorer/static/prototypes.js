@@ -161,7 +161,13 @@ function virtualGrid(make) {
       place(item, index);
       drawn.set(index, item);
     }
-    inner.append(...[...drawn.keys()].sort((a, b) => a - b).map((index) => drawn.get(index)).filter((item) => !item.isConnected));
+    // In the order of their numbers, for the Tab key and for readers; those that are there are not moved, which would cost the focus.
+    let behind = null;
+    for (const index of [...drawn.keys()].sort((a, b) => b - a)) {
+      const item = drawn.get(index);
+      if (!item.isConnected) inner.insertBefore(item, behind);
+      behind = item;
+    }
   }
 
   function place(item, index) {

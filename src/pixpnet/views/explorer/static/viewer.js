@@ -1,7 +1,7 @@
 // The asked image, large: regions of terms light up on it, every cell shows its exact field, and a switch shows what
 // upsampling would have claimed.
 
-import { h, svg } from "./dom.js";
+import { failure, h, show, svg } from "./dom.js";
 import { rowsAndColumns, shot } from "./regions.js";
 
 let switches = 0;
@@ -17,7 +17,7 @@ export function viewer({ answer, api, url }, explained, why) {
   const picture = shot({ url, width, height, marks, heat, label: `The image ${answer.image.name}${answer.sees_everything ? "" : ` with the regions of the terms for ${explained.name}`}` });
   picture.append(claim, field);
   const words = h("span", { class: "cell-words", "aria-live": "polite" }, answer.sight);
-  const claimWords = h("p", { class: "small" });
+  const claimWords = h("div", { class: "small" });
   let cells = null;
   let place = null;
   let active = shown[0] || null;
@@ -26,8 +26,13 @@ export function viewer({ answer, api, url }, explained, why) {
   const grid = () => (cells && active ? cells.grids[active.grid] : cells && cells.grids[0]);
   let pending = null; // asked for once, however often the pointer moves meanwhile
   async function loadCells() {
-    pending ??= api.get(`/api/images/${encodeURIComponent(id)}/cells`).catch((error) => { words.textContent = error.message; return { grids: [] }; });
-    cells = await pending;
+    pending ??= api.get(`/api/images/${encodeURIComponent(id)}/cells`);
+    try {
+      cells = await pending;
+    } catch (error) {
+      pending = null; // the next move asks again
+      words.textContent = error.message;
+    }
   }
   function showCell() {
     const from = grid();
@@ -81,13 +86,22 @@ export function viewer({ answer, api, url }, explained, why) {
     if (!upsampling || !active) {
       heat.removeAttribute("href");
       claim.setAttribute("d", "");
-      claimWords.textContent = "";
+      claimWords.replaceChildren();
       return;
     }
     const term = active;
-    heat.setAttribute("href", api.picture(`/api/images/${encodeURIComponent(id)}/heat/${term.prototype}`));
-    const claimed = await api.get(`/api/images/${encodeURIComponent(id)}/upsampling/${term.prototype}`);
+    let claimed;
+    try {
+      claimed = await api.get(`/api/images/${encodeURIComponent(id)}/upsampling/${term.prototype}`);
+    } catch (error) {
+      if (active !== term || !upsampling) return;
+      heat.removeAttribute("href");
+      claim.setAttribute("d", "");
+      show(claimWords, failure(error, showClaim));
+      return;
+    }
     if (active !== term || !upsampling) return;
+    heat.setAttribute("href", api.picture(`/api/images/${encodeURIComponent(id)}/heat/${term.prototype}`));
     claim.setAttribute("d", claimed.region ? claimed.region.path : "");
     claimWords.textContent = `Upsampling would have claimed the dashed box for term ${term.number} (${rowsAndColumns(claimed.region && claimed.region.hull)}). The cell really sees ${rowsAndColumns(term.region && term.region.hull)}. Prove it, and see which claim holds.`;
   }

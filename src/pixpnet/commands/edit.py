@@ -28,7 +28,7 @@ EXAMPLES = """examples:
 
 Ways: scaled (a class that loses r of K prototypes counts the others K / (K - r) fold), dropped (scores are left out and
 nothing else changes), refitted (weights of the others in closed form, for heads whose weights were learnt; the estimate
-of what that costs stands beside the true loss)."""
+of what that costs stands beside the true loss; above the limit it is written only with --way refitted)."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -68,7 +68,8 @@ def run(args: Namespace) -> int:
             )
     with progress_bars(plain_console()) as progress:
         preview = preview_edit(args.run, remove, require, progress, args.trust_code)
-        preview.outcome(args.way)  # refuses before anything is printed
+        if args.way or not args.preview:
+            preview.outcome(args.way)  # refuses before anything is printed
         new = None
         if not args.preview:
             new = write_edit(
@@ -105,7 +106,8 @@ def _text(preview: EditPreview) -> list[str]:
     ]
     refit = preview.refit
     if refit is not None:
-        verdict = "allowed" if refit.allowed else f"NOT allowed: above {refit.limit:g}"
+        verdict = "allowed" if refit.allowed else f"NOT allowed: above {refit.limit:g} (only with --way refitted)"
+        lines.append(f"refitted, nothing removed: {refit.refitted_right} of {preview.images} right")
         lines.append(
             f"closed form: training loss {refit.loss:.4f} rises by {refit.estimated_cost:.4f} (estimated), "
             f"{refit.true_cost:.4f} (true): {verdict}"

@@ -22,6 +22,7 @@ from pixpnet.explanation.names import label_of
 from pixpnet.explanation.record import ClassExplanation, Explanation, Matrix, Term, TreePath
 from pixpnet.model import Grid, PixPNet
 from pixpnet.model.grids import Output
+from pixpnet.model.mending import removed_by
 from pixpnet.model.modes import refuse_training_mode
 from pixpnet.parts import Path as ByPath
 from pixpnet.parts import Route
@@ -354,7 +355,7 @@ def _matrix(sample: Sample) -> Matrix:
 
 def _name(model: PixPNet) -> str:
     backbone = model.backbone_name or type(model.backbone.network).__name__
-    removed = sum(len(mending.removed) for mending in model.mendings)
+    removed = len(removed_by(model.mendings))
     mended = f", {removed} prototype{'' if removed == 1 else 's'} removed" if removed else ", edited"
     cut = f"{backbone} @ {model.backbone.cut}" if model.backbone.cut else backbone
     return f"{cut}{mended if model.mendings else ''}"

@@ -39,6 +39,19 @@ class Mending:
             raise ValueError(f"{len(self.required)} prototypes are required with {len(self.least_weights)} weights")
 
 
+def removed_by(mendings: Sequence[Mending]) -> frozenset[int]:
+    """Prototypes that are removed after all mendings; one that was required later is there again.
+
+    >>> first = Mending("a", "0", (3, 7), (), (), "dropped")
+    >>> sorted(removed_by([first, Mending("b", "1", (), (7,), (0.5,), "refitted")]))
+    [3]
+    """
+    removed: set[int] = set()
+    for mending in mendings:
+        removed = (removed | set(mending.removed)) - set(mending.required)
+    return frozenset(removed)
+
+
 def mending_text(mendings: Sequence[Mending]) -> str:
     """What was done to a model, as sentences.
 

@@ -2,22 +2,26 @@
 
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from scipy.optimize import minimize  # type: ignore[import-untyped]
 
 import pixpnet as px
 from pixpnet.box import Box
 from pixpnet.cli import main
 from pixpnet.members.pixpnet import Architecture
 from pixpnet.model.file import mendings_in
+from pixpnet.model.mending import Mending
 from pixpnet.settings import Replacement
 from pixpnet.training import train
-from pixpnet.training.mending.preview import Editor
+from pixpnet.training.mending.preview import L2, Editor
 from pixpnet.training.mending.scores import prototype_scores
+from pixpnet.views.explorer.mending import preview_facts
 from tests.training.conftest import Trained
 from tests.training.material import small_config
 
@@ -176,20 +180,118 @@ def test_what_cannot_be_edited_is_refused_with_a_sentence(copied: Path, unfinish
 def test_a_weighted_head_is_refitted_in_closed_form_and_required_weights_are_kept(weighted: Path) -> None:
     editor = Editor(weighted)
     preview = editor.preview(remove=[0])
-    assert [outcome.way for outcome in preview.outcomes] == ["refitted", "dropped"]
+    assert {outcome.way for outcome in preview.outcomes} == {"refitted", "dropped"}
     refit = preview.refit
     assert refit is not None and refit.gradient < 1e-6
     assert refit.allowed == (refit.estimated_cost <= refit.limit)
     assert refit.true_cost > 0
-    strict = Editor(weighted, cost_limit=1e-12).preview(remove=[0]).refit
-    assert strict is not None and not strict.allowed
     required = editor.preview(remove=[0], require={4: 3.0})
     assert [outcome.way for outcome in required.outcomes] == ["refitted"]
-    weights = required.outcome().weights
+    weights = required.outcome("refitted").weights
     assert weights[0] == 0 and weights[4] >= 3.0
-    edited = px.write_edit(weighted, required, out=weighted.parent / "edited")
+    edited = px.write_edit(weighted, required, out=weighted.parent / "edited", way="refitted")
     head = edited.model().head.weights().sum(dim=0).tolist()
     assert head == pytest.approx(list(weights), rel=1e-5)
+
+
+def test_what_costs_more_than_allowed_comes_last_and_is_written_only_where_it_is_asked_for(
+    weighted: Path, tmp_path: Path
+) -> None:
+    generous = Editor(weighted, cost_limit=1e6).preview(remove=[0])
+    assert [outcome.way for outcome in generous.outcomes] == ["refitted", "dropped"]
+    assert generous.outcome().way == "refitted"
+    strict = Editor(weighted, cost_limit=1e-12)
+    refused = strict.preview(remove=[0])
+    assert refused.refit is not None and not refused.refit.allowed
+    assert [outcome.way for outcome in refused.outcomes] == ["dropped", "refitted"]
+    assert refused.outcome().way == "dropped"
+    shown = {outcome["way"]: outcome for outcome in preview_facts(refused)["outcomes"]}
+    assert shown["dropped"]["recommended"] and not shown["refitted"]["recommended"]
+    assert not shown["refitted"]["allowed"]
+    only = strict.preview(remove=[0], require={4: 3.0})
+    assert only.recommended is None
+    with pytest.raises(px.NoEdit, match=r"not allowed: the training loss would rise by .* at most 1e-12 is allowed"):
+        px.write_edit(weighted, only, out=tmp_path / "edited")
+    assert not (tmp_path / "edited").exists()
+    assert px.write_edit(weighted, only, out=tmp_path / "edited", way="refitted").finished
+
+
+def test_the_command_refuses_what_costs_more_than_allowed_and_tells_refit_and_edit_apart(
+    weighted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Editor.__init__, "__defaults__", (*(Editor.__init__.__defaults__ or ())[:-1], 1e-12))
+    words = ["edit", str(weighted), "--remove", "0", "--require", "4=3.0", "--out", str(tmp_path / "edited")]
+    assert main(words) == 1
+    assert "this edit is not allowed" in capsys.readouterr().err
+    assert not (tmp_path / "edited").exists()
+    assert main([*words, "--preview"]) == 0
+    text = capsys.readouterr().out
+    # Nothing removed: by a preview that is asked to hold a prototype to a weight that it has anyway.
+    preview = Editor(weighted).preview(require={4: 1e-6})
+    assert preview.refit is not None
+    assert f"refitted, nothing removed: {preview.outcomes[0].right} of {preview.images} right" in text
+    assert "NOT allowed" in text
+    assert main([*words, "--preview", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["refit"]["refitted_right"] == preview.outcomes[0].right
+
+
+def lowest_loss(run: Path, without: tuple[int, ...]) -> tuple[float, Callable[[np.ndarray], float]]:
+    """The lowest training loss of a head with one weight for each prototype, by scipy, and the loss of any weights."""
+    seen, model = prototype_scores(px.Run(run), "train"), px.Run(run).model()
+    scores, owner, labels = seen.scores.double().numpy(), model.labels.numpy(), seen.labels.numpy()
+    left = np.array([number not in without for number in range(len(owner))])
+
+    def loss(weights: np.ndarray) -> float:
+        addends = scores * weights
+        logits = np.stack([addends[:, owner == label].sum(axis=1) for label in range(model.num_classes)], axis=1)
+        right = logits[np.arange(len(labels)), labels]
+        return float((np.logaddexp.reduce(logits, axis=1) - right).mean() + L2 * (weights**2).sum())
+
+    def of_left(some: np.ndarray) -> float:
+        weights = np.zeros(len(owner))
+        weights[left] = some
+        return loss(weights)
+
+    best = minimize(of_left, np.ones(left.sum()), method="BFGS", options={"gtol": 1e-8})
+    return float(best.fun), loss
+
+
+def test_what_an_earlier_edit_removed_is_not_charged_again(weighted: Path, tmp_path: Path) -> None:
+    first = Editor(weighted).preview(remove=[0, 1])
+    edited = px.write_edit(weighted, first, out=tmp_path / "edited", way="refitted")
+    second = Editor(edited).preview(remove=[3])
+    lowest, loss = lowest_loss(weighted, (0, 1))
+    assert second.refit is not None
+    assert second.refit.loss == pytest.approx(lowest, abs=1e-6)
+    outcome = second.outcome("refitted")
+    assert outcome.weights[0] == outcome.weights[1] == outcome.weights[3] == 0
+    assert second.refit.true_cost == pytest.approx(loss(np.array(outcome.weights)) - lowest, abs=1e-6)
+
+
+def test_a_prototype_that_was_required_after_it_was_removed_stays(weighted: Path) -> None:
+    model = px.Run(weighted).model()
+    model.mendings = (
+        Mending("a", "0", (0,), (), (), "refitted"),
+        Mending("b", "1", (), (0,), (0.5,), "refitted"),
+    )
+    preview = Editor(weighted, model=model).preview(remove=[3])
+    for outcome in preview.outcomes:
+        assert outcome.weights[0] != 0 and outcome.weights[3] == 0
+
+
+def test_verdicts_that_an_edit_does_not_carry_out_go_with_the_edited_run(copied: Path) -> None:
+    for number in (0, 3):
+        px.give_verdict(copied, px.Verdict(number, "remove"))
+    px.give_verdict(copied, px.Verdict(4, "require", weight=0.5))
+    px.give_verdict(copied, px.Verdict(5, "keep"))
+    edited = px.write_edit(copied, px.preview_edit(copied, remove=[0]))
+    log = px.VerdictLog(edited.path)
+    assert log.removed() == (3,) and log.required() == {4: 0.5}
+    assert {number: standing.action for number, standing in log.standing().items()} == {
+        3: "remove",
+        4: "require",
+        5: "keep",
+    }
 
 
 def test_reviews_say_what_is_nearest_and_rank_by_suspicion(copied: Path) -> None:

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from pixpnet.data import DataSet
 from pixpnet.model import PixPNet
-from pixpnet.model.mending import Way
+from pixpnet.model.mending import Way, removed_by
 from pixpnet.parts import Connections, NoEdit
 from pixpnet.progress import Progress
 from pixpnet.training.mending.closed_form import ClosedForm, HeadProblem, Optimum, edited_weights, refuse_many
@@ -30,6 +30,7 @@ L2 = 1e-3
 """Weight of the squared weights in the loss that a head is refitted to."""
 COST_LIMIT = 0.05
 """The largest rise of the training loss, in nats, at which the closed form allows an edit."""
+_MOST_OPTIMA = 4
 
 
 def preview_edit(
@@ -103,6 +104,7 @@ class Editor:
         self.l2, self.cost_limit = l2, cost_limit
         head = self._model.head.reweighted(self._model.ownership)
         self.connections = head.connections()
+        self._optima: dict[tuple[bool, ...], Optimum] = {}
         self._learnt = self._model.head.learns_weights
         mask = self._model.ownership.mask().cpu()
         self._own: Bool[Tensor, " connections"] = mask[self.connections.classes, self.connections.prototypes]
@@ -112,24 +114,32 @@ class Editor:
         """Of the validation images."""
         return prototype_scores(self.run, "val", self._model, self._data, self._progress)
 
-    @cached_property
-    def optimum(self) -> Optimum:
+    def _optimum(self, left: Bool[Tensor, " connections"]) -> Optimum:
         """The head, refitted to the training images.
+
+        Args:
+            left: the connections that it has: those of prototypes that earlier edits removed cost nothing to remove.
 
         Raises:
             NoEdit: if it has too many weights.
         """
-        refuse_many(self.connections)
-        seen = prototype_scores(self.run, "train", self._model, self._data, self._progress)
-        classes = self._model.num_classes
-        return HeadProblem(seen.scores.double(), seen.labels, self.connections, classes, self.l2).optimum()
+        key = tuple(left.tolist())
+        if key not in self._optima:
+            connections = _some(self.connections, left)
+            refuse_many(connections)
+            seen = prototype_scores(self.run, "train", self._model, self._data, self._progress)
+            problem = HeadProblem(seen.scores.double(), seen.labels, connections, self._model.num_classes, self.l2)
+            if len(self._optima) >= _MOST_OPTIMA:  # each holds a Hessian
+                self._optima.clear()
+            self._optima[key] = problem.optimum()
+        return self._optima[key]
 
     def warm_up(self) -> None:
         """Goes through all images that previews need, so that each takes a moment; then nobody is told any more."""
         _ = self.scores
         if self._learnt:
             with suppress(NoEdit):  # which a preview then says
-                _ = self.optimum
+                self._optimum(~self._of(removed_by(self._model.mendings)))
         self._progress = None
 
     def preview(self, remove: Iterable[int] = (), require: Mapping[int, float] | None = None) -> EditPreview:
@@ -138,17 +148,17 @@ class Editor:
         self._check(removed, required)
         now = self.connections.weights
         # What an earlier edit removed stays removed: refitted, it would get weights again.
-        earlier = {number for mending in self._model.mendings for number in mending.removed} - set(required)
-        goes = torch.isin(self.connections.prototypes, torch.tensor(sorted({*removed, *earlier}), dtype=torch.int64))
+        earlier = self._of(removed_by(self._model.mendings) - set(required))
+        goes = earlier | self._of(removed)
         before = self._answers(now)
         outcomes: list[EditOutcome] = []
         refusals: list[str] = []
         refit: RefitFigures | None = None
         if self._learnt:
             try:
-                closed = self._closed_form(goes, required)
-                refit = self._figures(closed)
-                outcomes.append(self._outcome("refitted", closed.weights, before))
+                closed = self._closed_form(~earlier, removed, required)
+                refit = self._figures(closed, ~earlier)
+                outcomes.append(self._outcome("refitted", self._all(closed.weights, ~earlier), before))
             except NoEdit as error:
                 refusals.append(f"{error}.")
         elif required:
@@ -156,7 +166,9 @@ class Editor:
         else:
             outcomes.append(self._outcome("scaled", self._scaled(goes), before))
         if not required:
-            outcomes.append(self._outcome("dropped", now.masked_fill(goes, 0.0), before))
+            dropped = self._outcome("dropped", now.masked_fill(goes, 0.0), before)
+            # What costs more than allowed is shown, but comes last and is never what an edit does by itself.
+            outcomes = [dropped, *outcomes] if refit is not None and not refit.allowed else [*outcomes, dropped]
         if not outcomes:
             raise NoEdit(" ".join(refusals))
         labels = self.scores.labels
@@ -185,8 +197,7 @@ class Editor:
         if any(not 0 < weight < float("inf") for weight in required.values()):
             raise ValueError(f"a prototype is required with a weight above 0, got {list(required.values())}")
         counts = self._own & (self.connections.weights != 0)
-        stays = ~torch.isin(self.connections.prototypes, torch.tensor(removed, dtype=torch.int64))
-        classes = self.connections.classes
+        stays, classes = ~self._of(removed), self.connections.classes
         before, after = (_per_class(chosen, classes, self._model) for chosen in (counts, counts & stays))
         for label in ((before > 0) & (after == 0)).nonzero().flatten().tolist():
             raise NoEdit(
@@ -202,22 +213,36 @@ class Editor:
         factor = torch.where(after > 0, before / after.clamp(min=1), 1.0)
         return torch.where(self._own, now * factor[classes], now).masked_fill(goes, 0.0)
 
-    def _closed_form(self, goes: Bool[Tensor, " connections"], required: Mapping[int, float]) -> ClosedForm:
+    def _of(self, prototypes: Iterable[int]) -> Bool[Tensor, " connections"]:
+        """Which connections are of some prototypes."""
+        return torch.isin(self.connections.prototypes, torch.tensor(sorted(prototypes), dtype=torch.int64))
+
+    def _all(
+        self, weights: Float64[Tensor, " _some"], left: Bool[Tensor, " connections"]
+    ) -> Float64[Tensor, " connections"]:
+        """Weights of the connections that are left as weights of all: 0 where earlier edits removed a prototype."""
+        return torch.zeros(len(left), dtype=torch.float64).masked_scatter(left, weights)
+
+    def _closed_form(
+        self, left: Bool[Tensor, " connections"], removed: Iterable[int], required: Mapping[int, float]
+    ) -> ClosedForm:
+        """Numbers of connections are counted among those that are left."""
+        prototypes, own = self.connections.prototypes[left], self._own[left]
         numbers, least = [], []
         for number, weight in required.items():
-            own = ((self.connections.prototypes == number) & self._own).nonzero().flatten().tolist()
-            numbers += own
-            least += [weight] * len(own)
+            here = ((prototypes == number) & own).nonzero().flatten().tolist()
+            numbers += here
+            least += [weight] * len(here)
         return edited_weights(
-            self.optimum,
-            goes.nonzero().flatten(),
+            self._optimum(left),
+            self._of(removed)[left].nonzero().flatten(),
             torch.tensor(numbers, dtype=torch.int64),
             torch.tensor(least, dtype=torch.float64),
         )
 
-    def _figures(self, closed: ClosedForm) -> RefitFigures:
-        optimum = self.optimum
-        refitted = self._answers(optimum.weights)
+    def _figures(self, closed: ClosedForm, left: Bool[Tensor, " connections"]) -> RefitFigures:
+        optimum = self._optimum(left)
+        refitted = self._answers(self._all(optimum.weights, left))
         return RefitFigures(
             estimated_cost=closed.estimated_cost,
             true_cost=closed.true_cost,
@@ -256,6 +281,10 @@ class Editor:
 def without_weights(preview: EditPreview) -> EditPreview:
     """The preview as a file holds it."""
     return replace(preview, outcomes=tuple(replace(outcome, weights=()) for outcome in preview.outcomes))
+
+
+def _some(connections: Connections, chosen: Bool[Tensor, " connections"]) -> Connections:
+    return Connections(connections.classes[chosen], connections.prototypes[chosen], connections.weights[chosen])
 
 
 def _per_class(

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from pixpnet.model.mending import Way
+from pixpnet.parts import NoEdit
 from pixpnet.records import IN_MEMORY
 
 
@@ -68,11 +69,13 @@ class RefitFigures:
         true_cost: by how much it really rises.
         loss: at the optimum, before anything is removed.
         limit: the largest estimated cost that is allowed.
-        allowed: whether the estimate is within the limit: that is the feasibility test.
+        allowed: whether the estimate is within the limit: that is the feasibility test. An edit that fails it is only
+            written where somebody asks for this way by name.
         gradient: the largest at the optimum.
         l2: weight of the squared weights in the loss.
         images: training images that the head was refitted on.
-        refitted_right: how many validation answers are right with the refitted head, before anything is removed.
+        refitted_right: how many validation answers are right with the refitted head, before anything is removed: what
+            refitting alone does, and the edit does not.
     """
 
     estimated_cost: float
@@ -98,7 +101,7 @@ class EditPreview:
         least_weights: those weights.
         right: how many answers are right now.
         images: how many validation images there are.
-        outcomes: of each way, the recommended one first.
+        outcomes: of each way, the recommended one first, and last the closed form where it costs more than allowed.
         refit: figures of the closed form, where the head has weights that were learnt; else None.
         refusals: ways that cannot be gone, and why, as sentences.
     """
@@ -119,14 +122,32 @@ class EditPreview:
         """The share of right answers now."""
         return self.right / self.images
 
+    def allows(self, way: Way) -> bool:
+        """Whether an edit may be made this way without asking for it by name."""
+        return way != "refitted" or self.refit is None or self.refit.allowed
+
+    @property
+    def recommended(self) -> EditOutcome | None:
+        """What the recommended way would do; None where the only way there is costs more than allowed."""
+        return next((outcome for outcome in self.outcomes if self.allows(outcome.way)), None)
+
     def outcome(self, way: Way | None = None) -> EditOutcome:
         """What one way would do; the recommended one by default.
 
         Raises:
+            NoEdit: if none is named, and the only one there is costs more than allowed.
             ValueError: if that way cannot be gone; with the reason.
         """
+        if way is None and self.recommended is not None:
+            return self.recommended
+        if way is None and self.refit is not None:
+            raise NoEdit(
+                f"this edit is not allowed: the training loss would rise by {self.refit.estimated_cost:.4f} "
+                f"(estimated), and at most {self.refit.limit:g} is allowed. Remove or require less, or ask for the way "
+                "by name: refitted"
+            )
         for outcome in self.outcomes:
-            if way in (None, outcome.way):
+            if way == outcome.way:
                 return outcome
         known = ", ".join(outcome.way for outcome in self.outcomes)
         raise ValueError(f"this edit cannot be made {way}: {' '.join(self.refusals) or f'there are {known}'}")

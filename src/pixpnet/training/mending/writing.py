@@ -17,7 +17,7 @@ from pixpnet.training.mending.preview import without_weights
 from pixpnet.training.mending.record import EditPreview
 from pixpnet.training.run import Run, RunError
 from pixpnet.training.selection import learnt_state
-from pixpnet.verdicts import DECIDED_KINDS, Standing, Verdict, VerdictLog
+from pixpnet.verdicts import Standing, Verdict, VerdictLog
 
 EDIT_FILE = "edit.json"
 SUFFIX = "+edited"
@@ -37,14 +37,15 @@ def write_edit(
     """Makes an edit, evaluates the edited model, and keeps it in a run folder of its own.
 
     Prototypes keep their numbers, names and pictures; those that were removed count for nothing and are in no
-    explanation. `edit.json` and the model file say what was done, and so does the report. Names and what was forbidden
-    or remembered go into the new run's own log of verdicts.
+    explanation. `edit.json` and the model file say what was done, and so does the report. Names, what was forbidden or
+    remembered, and what this edit does not do yet go into the new run's own log of verdicts.
 
     Args:
         run: the run that was previewed.
         preview: what `preview_edit` gave.
         out: a new folder; by default ``RUN+edited``, or ``RUN+edited-2`` and so on where there is one.
-        way: how the others make up for those that are removed; the preview's recommended way by default.
+        way: how the others make up for those that are removed; the preview's recommended way by default. What costs
+            more than the closed form allows is written only where it is named here.
         test: open the test split for the edited model, which is recorded.
         data: of the run, where they are open already.
         progress: told how far it is.
@@ -52,6 +53,7 @@ def write_edit(
 
     Raises:
         RunError: if the run's model is not the one that was previewed, or the folder is in use.
+        NoEdit: if no way is named, and the only one there is costs more than allowed.
         ValueError: if the edit cannot be made this way.
     """
     source = Run.of(run)
@@ -91,7 +93,7 @@ def write_edit(
         {EDIT_FILE: json.dumps({"done": mending_text(model.mendings), **to_plain(without_weights(preview))}, indent=1)},
         "evaluation of an edited model" if test else "",
         progress,
-        finish=lambda new: _carry_over(lines, new),
+        finish=lambda new: _carry_over(lines, mending, new),
     )
     return Run(folder, source.backbone, source.dataset)
 
@@ -109,14 +111,15 @@ def _edit(model: PixPNet, weights: torch.Tensor) -> None:
     model.make_editable().set_weights(weights)
 
 
-def _carry_over(standing: dict[int, Standing], new: Run) -> None:
-    """Names, and what is forbidden or remembered, for the new model; what was removed or required has been done."""
+def _carry_over(standing: dict[int, Standing], mending: Mending, new: Run) -> None:
+    """What holds, for the new model, but for what this edit decided: its prototypes are removed or required now."""
     log = VerdictLog(new.path)
+    decided = {*mending.removed, *mending.required}
     for number, current in standing.items():
         if current.name:
             log.append(Verdict(number, "name", current.name))
-        if current.action == DECIDED_KINDS[0]:
-            log.append(Verdict(number, "keep"))
+        if current.action is not None and number not in decided:
+            log.append(Verdict(number, current.action, weight=current.weight))
         for patch in current.forbidden:
             log.append(Verdict(number, "forbid", patch=patch))
         for patch in current.remembered:

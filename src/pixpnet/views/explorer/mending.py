@@ -331,6 +331,7 @@ def preview_facts(preview: EditPreview) -> Plain:
             "true": number(preview.refit.true_cost),
             "limit": number(preview.refit.limit),
             "allowed": preview.refit.allowed,
+            "nothing_removed": f"{preview.refit.refitted_right} of {preview.images}",
         },
         "refusals": list(preview.refusals),
     }
@@ -341,6 +342,8 @@ def _outcome(preview: EditPreview, outcome: EditOutcome) -> Plain:
     return {
         "way": outcome.way,
         "words": WAYS[outcome.way],
+        "recommended": outcome is preview.recommended,
+        "allowed": preview.allows(outcome.way),
         "accuracy": percent(outcome.accuracy),
         "points": f"{points:+.1f}".replace("-", "−"),
         "mended": sum(changed.mended for changed in outcome.changed),

@@ -5,6 +5,7 @@ so it is refused instead of guessed. Only what several processes may do at once 
 measuring), so that fields, predictions and explanations do without; a scan of images goes on without one.
 """
 
+from pathlib import Path
 from typing import IO
 
 try:
@@ -44,6 +45,26 @@ def try_lock(file: IO[str] | int) -> bool:
 def unlock(file: IO[str] | int) -> None:
     """Frees the lock of a file that stays open."""
     _flock(file, "LOCK_UN")
+
+
+def read_lines(path: Path) -> bytes:
+    """The content of a file to which others add lines under its lock.
+
+    A file grows page by page, so who reads while another one writes may see half a line. A last line that is cut off is
+    therefore read again under the lock; where none can be had (Windows, some file systems) it stays as it was seen.
+
+    Raises:
+        OSError: if the file cannot be read.
+    """
+    content = path.read_bytes()
+    if not content or content.endswith(b"\n"):
+        return content
+    with path.open("rb") as file:
+        try:
+            lock(file.fileno())
+        except OSError:
+            return content
+        return file.read()
 
 
 def _flock(file: IO[str] | int, *flags: str) -> None:

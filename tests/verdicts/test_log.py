@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pixpnet import file_lock
 from pixpnet.box import Box
 from pixpnet.verdicts import (
     OtherModelVerdicts,
@@ -25,6 +26,7 @@ from pixpnet.verdicts import (
     read_verdicts,
     standing_of,
 )
+from tests.verdicts.half_lines import HeldLock
 
 MODEL = "0" * 32
 IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
@@ -99,7 +101,8 @@ def _write_many(folder: str, writer: int, count: int) -> None:
 
 
 def test_threads_and_processes_that_write_at_once_lose_nothing(folder: Path) -> None:
-    context = multiprocessing.get_context("fork")
+    # Not `fork`: threads of other tests may hold locks at that moment, which nobody would free in the copy.
+    context = multiprocessing.get_context("forkserver")
     processes = [context.Process(target=_write_many, args=(str(folder), writer, 15)) for writer in (1, 2)]
     threads = [threading.Thread(target=_write_many, args=(str(folder), writer, 15)) for writer in (3, 4)]
     for worker in (*processes, *threads):
@@ -178,6 +181,24 @@ BOX = {
     "row": 0,
     "col": 0,
 }
+
+
+def test_a_reader_that_sees_half_a_line_waits_for_its_writer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = folder / "verdicts.jsonl"
+    held = HeldLock(path, json.dumps(_valid()).encode() + b"\n")
+    monkeypatch.setattr(file_lock, "lock", held.lock)
+    assert [read.verdict for read in read_verdicts(path, MODEL)] == [Verdict(1, "keep")]
+    assert held.waited == 1
+    read_verdicts(path, MODEL)
+    assert held.waited == 1  # a whole file is read without the lock
+
+
+def test_where_there_are_no_locks_half_a_line_is_what_it_was(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = folder / "verdicts.jsonl"
+    path.write_bytes(json.dumps(_valid()).encode()[:-20])
+    monkeypatch.setattr(file_lock, "fcntl", None)  # as on Windows
+    with pytest.raises(VerdictError, match="damaged in line 1: it is cut off"):
+        read_verdicts(path, MODEL)
 
 
 @pytest.mark.parametrize(
@@ -294,6 +315,9 @@ def test_verdicts_stay_with_a_model_that_was_calibrated_since_and_with_no_other(
         VerdictLog(tmp_path).lines()
     line = {"before": first.model, "after": VerdictLog(tmp_path).model}
     (tmp_path / "recalibrations.jsonl").write_text(json.dumps(line) + "\n")
+    # A calibration that was interrupted before it replaced the model leaves a line that leads nowhere.
+    with (tmp_path / "recalibrations.jsonl").open("a") as file:
+        file.write(json.dumps({"before": line["after"], "after": "0" * 32}) + "\n")
     again = VerdictLog(tmp_path)
     again.append(Verdict(5, "keep"), expected=1)
     assert again.removed() == (3,) and again.serial == 2

@@ -2,8 +2,8 @@
 
 Each line has a serial and the hash of the model that it is about. Writers take turns under a lock of the system; one
 that has not seen the last line is refused (`StaleVerdicts`) and has to look again, so that two pages, or a page and a
-command, never overwrite each other. A log that was written about another model is refused: its numbers would mean
-other prototypes.
+command, never overwrite each other. Readers take it only where they see half a line. A log that was written about
+another model is refused: its numbers would mean other prototypes.
 """
 
 import json
@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from io import FileIO
 from pathlib import Path
 
-from pixpnet.file_lock import lock
+from pixpnet.file_lock import lock, read_lines
 from pixpnet.manifest import digest_of
 from pixpnet.records import from_plain, to_plain
 from pixpnet.verdicts.record import (
@@ -166,7 +166,8 @@ class VerdictLog:
 
     def _add(self, verdict: Verdict | None, undoes: int | None, expected: int) -> VerdictLine:
         with _opened_alone(self.path) as file:
-            before = read_verdicts(self.path, self.model)
+            # The lock is ours: who asked for it once more would wait for ever.
+            before = _checked(self.path, self.path.read_bytes(), self.model)
             if expected not in (ANY, len(before)):
                 raise StaleVerdicts(
                     f"{self.path.name} has {len(before)} lines, and {expected} were seen: somebody else wrote in "
@@ -195,11 +196,15 @@ def read_verdicts(path: Path, model: str | None = None) -> tuple[VerdictLine, ..
         size = path.stat().st_size
         if size > _LARGEST:
             raise VerdictError(f"{path} has {size} bytes, and at most {_LARGEST} are read: is it a log of verdicts?")
-        content = path.read_bytes()
+        content = read_lines(path)
     except FileNotFoundError:
         return ()
     except OSError as error:
         raise VerdictError(f"{path} cannot be read: {error}") from error
+    return _checked(path, content, model)
+
+
+def _checked(path: Path, content: bytes, model: str | None) -> tuple[VerdictLine, ...]:
     if content and not content.endswith(b"\n"):
         raise _damaged(path, content.count(b"\n") + 1, "it is cut off")
     lines: list[VerdictLine] = []
@@ -223,18 +228,20 @@ def read_verdicts(path: Path, model: str | None = None) -> tuple[VerdictLine, ..
 
 
 def hashes_of(run: Path, model: str) -> frozenset[str]:
-    """The hash of a run's model, and those that it had before it was calibrated again, which moves no prototype."""
+    """The hash of a run's model, and those that it had before it was calibrated again, which moves no prototype.
+
+    Lines that do not lead to the model are of calibrations that were interrupted before they replaced it.
+    """
     known, current = {model}, model
     try:
-        text = (run / _RECALIBRATIONS).read_text(encoding="utf-8")
-        changes = [(str(line["before"]), str(line["after"])) for line in map(json.loads, text.splitlines())]
+        lines = (run / _RECALIBRATIONS).read_bytes().split(b"\n")
+        changes = [(str(line["before"]), str(line["after"])) for line in map(json.loads, filter(bytes.strip, lines))]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return frozenset(known)  # none, or damaged, which the audit says
     for before, after in reversed(changes):
-        if after != current:
-            break
-        current = before
-        known.add(current)
+        if after == current:
+            current = before
+            known.add(current)
     return frozenset(known)
 
 

@@ -6,11 +6,13 @@ So a result can be worked out again later, when other questions have been drawn.
 import csv
 import json
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import Literal
 
+from pixpnet.file_lock import lock, read_lines
 from pixpnet.messages import on_one_line
 from pixpnet.metrics.quiz.questions import PairKind
 from pixpnet.records import BadRecord, from_plain, to_plain
@@ -97,8 +99,10 @@ _KINDS: dict[str, type[Reply]] = {"agreement": AgreementReply, "distinction": Di
 
 def append_reply(path: Path, reply: Reply) -> None:
     """Adds one line; lines of others stay, whoever else writes at the same moment."""
-    with path.open("a", encoding="utf-8", newline="\n") as file:
-        file.write(json.dumps(to_plain(reply), ensure_ascii=False) + "\n")
+    with path.open("ab", buffering=0) as file:
+        with suppress(OSError):  # no locks here: a reader may see half of the line for a moment
+            lock(file.fileno())
+        file.write(json.dumps(to_plain(reply), ensure_ascii=False).encode() + b"\n")
 
 
 def read_replies(path: Path, models: Collection[str] | None = None) -> tuple[Reply, ...]:
@@ -114,7 +118,8 @@ def read_replies(path: Path, models: Collection[str] | None = None) -> tuple[Rep
     try:
         if path.stat().st_size > _LARGEST_FILE:
             raise BadReply(f"{path} has more than {_LARGEST_FILE} bytes: it is no file of replies")
-        lines = path.read_text(encoding="utf-8").splitlines()
+        # Not `splitlines`: names may hold what it takes for the end of a line, such as U+2028.
+        lines = read_lines(path).decode().split("\n")
     except FileNotFoundError:
         return ()
     except UnicodeDecodeError as error:

@@ -1,6 +1,6 @@
 """What the replies to a quiz say, with intervals.
 
-Intervals of ratings draw whole images again, since replies about one image are alike; those of shares are Wilson's.
+Intervals draw whole images again, since everybody is asked about the same ones and replies about one image are alike.
 They are about images like these and the people who replied, not about people in general.
 """
 
@@ -24,7 +24,8 @@ class Share:
     Attributes:
         count: how many.
         of: of how many.
-        interval: of the share (Wilson, 95 %); None of nothing.
+        interval: of the share (95 %, by drawing images again); None of nothing, and of a single image, which says
+            nothing about others.
     """
 
     count: int
@@ -62,7 +63,8 @@ class QuizResult:
         distinction_right: the same, of images that the model gets right.
         distinction_wrong: the same, of images that it gets wrong.
         chance: how often a guess is right; None without replies.
-        people: how many names replied.
+        people: how many replied, at the least: those who gave no name count as one.
+        unnamed: replies without a name.
     """
 
     right: Rated
@@ -73,6 +75,7 @@ class QuizResult:
     distinction_wrong: Share
     chance: float | None
     people: int
+    unnamed: int
 
 
 def quiz_result(replies: Sequence[Reply], seed: int = 0) -> QuizResult:
@@ -92,21 +95,34 @@ def quiz_result(replies: Sequence[Reply], seed: int = 0) -> QuizResult:
         right=_rated(ratings, "right", seed),
         wrong=_rated(ratings, "wrong", seed),
         control=_rated(ratings, "control", seed),
-        distinction=_share([reply.right for reply in chosen]),
-        distinction_right=_share([reply.right for reply in chosen if reply.model_right]),
-        distinction_wrong=_share([reply.right for reply in chosen if not reply.model_right]),
+        distinction=_chosen(chosen, seed),
+        distinction_right=_chosen([reply for reply in chosen if reply.model_right], seed),
+        distinction_wrong=_chosen([reply for reply in chosen if not reply.model_right], seed),
         chance=fmean(1 / reply.choices for reply in chosen) if chosen else None,
         people=len({reply.person for reply in replies}),
+        unnamed=sum(not reply.person for reply in replies),
     )
 
 
 def _rated(ratings: Sequence[AgreementReply], kind: PairKind, seed: int) -> Rated:
     own = [reply for reply in ratings if reply.kind == kind]
+    images = [reply.image for reply in own]
     return Rated(
-        rating=bootstrap_mean([float(reply.rating) for reply in own], [reply.image for reply in own], seed),
-        alike=_share([reply.rating >= ALIKE for reply in own]),
+        rating=bootstrap_mean([float(reply.rating) for reply in own], images, seed),
+        alike=_share([reply.rating >= ALIKE for reply in own], images, seed),
     )
 
 
-def _share(hits: Sequence[bool]) -> Share:
-    return Share(sum(hits), len(hits), wilson(sum(hits), len(hits)) if hits else None)
+def _chosen(replies: Sequence[DistinctionReply], seed: int) -> Share:
+    return _share([reply.right for reply in replies], [reply.image for reply in replies], seed)
+
+
+def _share(hits: Sequence[bool], images: Sequence[str], seed: int) -> Share:
+    estimate = bootstrap_mean([float(hit) for hit in hits], images, seed)
+    interval = None
+    if estimate is not None and estimate.low is not None and estimate.high is not None:
+        interval = Interval(estimate.low, estimate.high)
+        if estimate.mean in (0.0, 1.0):
+            # All alike, so drawing again finds no spread: Wilson's interval of as many trials as there are images.
+            interval = wilson(round(estimate.mean * estimate.clusters), estimate.clusters)
+    return Share(sum(hits), len(hits), interval)

@@ -244,6 +244,7 @@ def _result(result: QuizResult, explorer: Explorer) -> dict[str, Any]:
     return {
         "replies": len(replies),
         "people": result.people,
+        "unnamed": result.unnamed,
         "agreement": [
             _rated("Answers that are right", result.right),
             _rated("Answers that are wrong", result.wrong),
@@ -280,15 +281,18 @@ def _estimate(estimate: Estimate | None) -> dict[str, Any] | None:
 
 
 def _shared(name: str, share: Share) -> dict[str, Any]:
-    if share.share is None or share.interval is None:
+    if share.share is None:
         return {"name": name, "share": None, "words": "no replies yet", "count": 0, "of": 0}
-    low, high = share.interval.low, share.interval.high
+    words, low, high = percent(share.share), None, None
+    if share.interval is not None:
+        low, high = share.interval.low, share.interval.high
+        words += f" ({percent(low)} to {percent(high)})"
     return {
         "name": name,
         "share": share.share,
         "low": low,
         "high": high,
-        "words": f"{percent(share.share)} ({percent(low)} to {percent(high)})",
+        "words": words,
         "count": share.count,
         "of": share.of,
     }

@@ -137,7 +137,7 @@ function resultSection(result, api) {
   if (!result.replies) return h("section", { "aria-labelledby": "quiz-result" }, heading, h("p", { class: "muted" }, "Nothing yet."));
   const chance = result.chance ? result.chance.share : null;
   return h("section", { "aria-labelledby": "quiz-result" }, heading,
-    h("p", null, `${result.replies} replies of ${result.people} ${result.people === 1 ? "person" : "people"} about this model.`),
+    h("p", null, `${result.replies} replies of ${result.unnamed ? "at least " : ""}${result.people} ${result.people === 1 ? "person" : "people"} about this model.`),
     result.reading.map((sentence) => h("p", { class: "claim" }, sentence)),
     h("div", { class: "table", tabindex: "0", role: "group", "aria-label": "Agreement" }, h("table", null, h("caption", null, "Agreement: mean rating, 1 (not at all) to 4 (clearly), with 95 % interval"),
       h("thead", null, h("tr", null, ["pairs from", "mean rating", "", "rated 3 or 4", "replies"].map((name) => h("th", { scope: "col" }, name)))),

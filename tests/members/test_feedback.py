@@ -53,6 +53,7 @@ def test_every_member_learns_from_feedback_and_takes_no_patch_from_where_it_is_f
     taken = [origin for origin in model.origins or () if origin.image in {entry.id for entry in forbidden}]
     matrix = torch.tensor(log.forbidden()[0].to_source, dtype=torch.float64).reshape(3, 3)
     masks = {patch.boxes: cells_of_patch(model, patch, matrix) for patch in log.forbidden()}
+    assert taken, "no prototype is of an image with forbidden cells, so nothing would be tested"
     for origin in taken:
         cols = model.fields[origin.grid].shape[-1]
         assert not any(cells[origin.grid][origin.row * cols + origin.col] for cells in masks.values())

@@ -26,7 +26,7 @@ from pixpnet.parts import Ownership
 from pixpnet.parts.comparison import as_places
 from pixpnet.progress import Progress
 from pixpnet.settings import Replacement
-from pixpnet.training.assignment import ASSIGNMENTS
+from pixpnet.training.assignment import ASSIGNMENTS, enough_for_all
 from pixpnet.training.evaluation import batch_count
 
 Unique = Literal["image", "patch", "none"]
@@ -64,9 +64,7 @@ def replace_prototypes(
     """
     order = {id_: index for index, id_ in enumerate(sorted(entry.id for entry in entries))}
     groups = [_Group(grid, model.ownership, field) for grid, field in zip(model.grids, model.fields, strict=True)]
-    rules = [
-        unique_rules(model, group.sources, group.rivals, group.cells, entries, settings.unique) for group in groups
-    ]
+    rules = [unique_rules(model, group, entries, settings.unique, forbidden) for group in groups]
     candidates = [_Candidates(group, rule) for group, rule in zip(groups, rules, strict=True)]
     total = batch_count(batches)
     with evaluating(model):
@@ -84,8 +82,6 @@ def replace_prototypes(
     for grid_candidates, rule in zip(candidates, rules, strict=True):
         patches = grid_candidates.gather(device)
         chosen = choose(patches, grid_candidates.group.rivals, rule, settings)
-        if forbidden:
-            _refuse_forbidden(model, grid_candidates.group, patches, chosen)
         origins += _put_in_place(grid_candidates.group, patches, chosen, sorted(order), label_of, rule)
     model.origins = tuple(origins)
     return model.origins
@@ -105,43 +101,71 @@ class _Group:
 
 def unique_rules(
     model: PixPNet,
-    sources: Bool[Tensor, "classes protos"],
-    rivals: Sequence[Int64[Tensor, " _some"]],
-    cells: int,
+    group: _Group,
     entries: Sequence[Entry],
     unique: Unique,
+    forbidden: ForbiddenCells | None = None,
 ) -> tuple[Unique, ...]:
     """What the prototypes of each group of rivals may not share, given how many images may give them patches.
 
-    A group with fewer images than prototypes gets different patches, with fewer patches the nearest ones.
+    Rivals that cannot all have different images get different patches, and the nearest ones where they cannot have
+    those. Forbidden cells do not count, nor do images in which all are.
 
     Args:
         model: for the names of its classes.
-        sources: images of which class may give a prototype its patch.
-        rivals: groups of prototypes that may not share a patch.
-        cells: of an image.
+        group: the prototypes of a grid.
         entries: the training images.
         unique: what rivals may not share, where there are enough.
+        forbidden: cells that no prototype may be taken from.
 
     Raises:
-        ValueError: if no image may give some prototype a patch.
+        ValueError: if no image may give some prototype a patch, or all that might are forbidden.
     """
-    images = torch.bincount(torch.tensor([entry.label for entry in entries]), minlength=model.num_classes)
-    without = ~sources[images > 0].any(dim=0)
-    if without.any():
-        empty = sources[:, without].any(dim=1) & (images == 0)
-        names = [model.class_names[label] for label in empty.nonzero().flatten().tolist()]
-        raise ValueError(f"no training image to take prototypes from in {', '.join(names)}")
+    labels = torch.tensor([entry.label for entry in entries])
+    left = torch.full((len(entries),), group.cells)
+    for index, entry in enumerate(entries if forbidden else ()):
+        if forbidden and entry.id in forbidden:
+            left[index] = int((~forbidden[entry.id][group.grid.number]).sum())
+    there = torch.bincount(labels, minlength=model.num_classes)
+    images = torch.bincount(labels[left > 0], minlength=model.num_classes)
+    patches = torch.zeros_like(images).index_add(0, labels, left)
+    without = (~group.sources[images > 0].any(dim=0)).nonzero().flatten()
+    if len(without):
+        _refuse_nowhere(model, group, without, there)
     rules: list[Unique] = []
-    for group in rivals:
-        count = int(images[sources[:, group].any(dim=1)].sum())
-        rule = unique
-        if rule == "image" and count < len(group):
+    for rivals in group.rivals:
+        rule, sources = unique, group.sources[:, rivals]
+        if rule == "image" and not enough_for_all(sources, images):
             rule = "patch"
-        if rule == "patch" and count * cells < len(group):
+        if rule == "patch" and not enough_for_all(sources, patches):
             rule = "none"
         rules.append(rule)
     return tuple(rules)
+
+
+def refuse_if_nothing_is_left(model: PixPNet, entries: Sequence[Entry], forbidden: ForbiddenCells) -> None:
+    """Refuses cells that are forbidden so widely that some prototype could be taken from nowhere.
+
+    Raises:
+        ValueError: with the prototype and its classes.
+    """
+    for grid, field in zip(model.grids, model.fields, strict=True):
+        unique_rules(model, _Group(grid, model.ownership, field), entries, "none", forbidden)
+
+
+def _refuse_nowhere(
+    model: PixPNet, group: _Group, without: Int64[Tensor, " some"], images: Int64[Tensor, " classes"]
+) -> None:
+    empty = group.sources[:, without].any(dim=1) & (images == 0)
+    if empty.any():
+        names = [model.class_names[label] for label in empty.nonzero().flatten().tolist()]
+        raise ValueError(f"no training image to take prototypes from in {', '.join(names)}")
+    first = int(without[0])
+    names = [model.class_names[label] for label in group.sources[:, first].nonzero().flatten().tolist()]
+    raise ValueError(
+        f"every patch that prototype {group.grid.first + first} could be taken from is forbidden "
+        f"({', '.join(names[:5])}): forbid fewer patches, or add images"
+    )
 
 
 def choose(
@@ -322,19 +346,6 @@ def _masks(ids: Sequence[str], grid: int, forbidden: ForbiddenCells | None) -> "
     if not forbidden:
         return {}
     return {number: forbidden[id_][grid] for number, id_ in enumerate(ids) if id_ in forbidden}
-
-
-def _refuse_forbidden(model: PixPNet, group: _Group, patches: _Patches, chosen: Int64[Tensor, " protos"]) -> None:
-    """A prototype whose nearest patch is infinitely far has none that is not forbidden."""
-    distances = patches.distances[torch.arange(len(chosen)), chosen]
-    without = (~distances.isfinite()).nonzero().flatten().tolist()
-    if without:
-        labels = group.sources[:, without[0]].nonzero().flatten().tolist()
-        names = ", ".join(model.class_names[label] for label in labels[:5])
-        raise ValueError(
-            f"every patch that prototype {group.grid.first + without[0]} could be taken from is forbidden ({names}): "
-            "forbid fewer patches, or add images"
-        )
 
 
 def _put_in_place(

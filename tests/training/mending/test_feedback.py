@@ -1,20 +1,26 @@
 """Training with feedback: forbidden patches never become prototypes again, whoever learns, killed or not."""
 
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 
 import pixpnet as px
 from pixpnet.box import Box
 from pixpnet.config import RunConfig
+from pixpnet.data import preprocess
 from pixpnet.members.pixpnet import Architecture
 from pixpnet.settings import Optimization, Replacement
 from pixpnet.training import RunError, replace_prototypes, train
+from pixpnet.training.assignment import enough_for_all, nearest_first, smallest_total
 from pixpnet.training.mending.feedback import FeedbackWarning, _statistics_unchanged
 from pixpnet.training.mending.locating import cells_of_patch
 from pixpnet.verdicts import TrainingPatch
@@ -70,6 +76,55 @@ def test_a_class_whose_every_patch_is_forbidden_is_refused_with_a_sentence() -> 
     forbidden = {"a": (torch.ones(4, dtype=torch.bool),)}
     with pytest.raises(ValueError, match="is forbidden \\(class 0\\): forbid fewer patches"):
         replace_prototypes(model, batches, entries, Replacement(unique="none"), forbidden=forbidden)
+
+
+WHOLE = (torch.ones(4, dtype=torch.bool),)
+
+
+@pytest.mark.parametrize("assignment", ["nearest_first", "smallest_total"])
+@pytest.mark.parametrize(
+    ("forbidden", "rule"),
+    [
+        ({}, "image"),
+        ({"a": WHOLE}, "image"),  # 3 prototypes, and 3 images are free
+        ({"a": WHOLE, "b": WHOLE}, "patch"),  # 2 images with 4 cells each are free
+        ({"a": WHOLE, "b": WHOLE, "c": WHOLE}, "patch"),
+        ({"a": WHOLE, "b": WHOLE, "c": WHOLE, "d": (torch.tensor([True, False, True, True]),)}, "none"),
+    ],
+)
+def test_rules_are_relaxed_by_what_is_not_forbidden(
+    assignment: str, forbidden: dict[str, tuple[torch.Tensor, ...]], rule: str
+) -> None:
+    model = identity_model(2, 2, 2, prototypes_per_class=3)  # 4 cells in an image
+    ids, labels = ["a", "b", "c", "d", "e", "f", "g"], [0, 0, 0, 0, 1, 1, 1]
+    batches, entries = batches_of(noise(7, 2), labels, ids, 3), entries_of(labels, ids)
+    settings = Replacement(unique="image", assignment=assignment)  # type: ignore[arg-type]
+    origins = replace_prototypes(model, batches, entries, settings, forbidden=forbidden)
+    assert [origin.unique for origin in origins] == [rule] * 3 + ["image"] * 3
+    for origin in origins:
+        assert np.isfinite(origin.distance)
+        assert origin.image not in forbidden or not forbidden[origin.image][0][origin.row * 2 + origin.col]
+    own = [(origin.image, origin.row, origin.col) for origin in origins[:3]]
+    assert len({image for image, *_ in own}) == 3 or rule != "image"
+    assert len(set(own)) == (1 if rule == "none" else 3)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_there_is_enough_for_all_exactly_where_somebody_finds_a_way(seed: int) -> None:
+    """Against a search of all ways to give each prototype a class."""
+    rng = np.random.default_rng(seed)
+    classes, count = int(rng.integers(1, 4)), int(rng.integers(1, 5))
+    sources, available = rng.random((classes, count)) < 0.6, rng.integers(0, 4, classes)
+    ways = product(*(np.flatnonzero(sources[:, prototype]).tolist() for prototype in range(count)))
+    found = any((np.bincount(way, minlength=classes) <= available).all() for way in ways)
+    assert enough_for_all(torch.from_numpy(sources), torch.from_numpy(available)) == found
+
+
+@pytest.mark.parametrize("assign", [nearest_first, smallest_total])
+def test_nobody_takes_what_is_infinitely_far_or_anothers(assign: Callable[..., np.ndarray]) -> None:
+    # The second may only take 7, which is nearest to the first: what comes first must not leave it without any.
+    distances, items = np.array([[0.0, 0.5], [0.1, np.inf]]), np.array([[7, 8], [7, -1]])
+    assert assign(distances, items).tolist() == [1, 0]
 
 
 def test_a_patch_is_its_own_cell_and_the_neighbours_that_see_nearly_the_same() -> None:
@@ -142,8 +197,6 @@ def test_the_terms_of_the_log_are_what_numpy_makes_of_the_networks_own_answers(
     entries = {entry.id: entry for entry in data.train}
     expected = {True: [], False: []}  # type: dict[bool, list[float]]
     for located in feedback.patches:
-        from pixpnet.data import preprocess
-
         image = preprocess(data.reader(entries[located.entry.id]), model.preprocessing).image.as_subclass(torch.Tensor)
         with torch.no_grad():
             maps = model(image[None]).matches.distance_maps[0].flatten(1).double().numpy()
@@ -188,6 +241,19 @@ def test_feedback_that_cannot_be_used_is_refused_before_anything_is_written(trai
         train(config, out)
     log.write_text("")
     with pytest.raises(RunError, match="forbids and remembers no patch"):
+        train(config, out)
+    log.unlink()
+    run = px.Run(log.parent)
+    model, data = run.model(), run.data()
+    side = model.preprocessing.size
+    for entry in data.train:
+        if entry.label == 0:
+            matrix = preprocess(data.reader(entry), model.preprocessing).to_source.double().flatten().tolist()
+            for row, col in product(range(model.field.shape[-2]), range(model.field.shape[-1])):
+                boxes = tuple(Box(*box) for box in model.field.boxes(row, col))
+                seen = TrainingPatch(entry.id, model.class_names[0], boxes, (side, side), tuple(matrix), 0, row, col)
+                px.give_verdict(run, px.Verdict(0, "forbid", patch=seen))
+    with pytest.raises(RunError, match=r"every patch that prototype 0 could be taken from is forbidden \(blue\)"):
         train(config, out)
     assert not out.exists()
 

@@ -26,16 +26,18 @@ from torch import Tensor, nn
 
 from pixpnet.config import RunConfig
 from pixpnet.data import Entry, preprocess
+from pixpnet.family import member_named
 from pixpnet.manifest import digest_of
 from pixpnet.model import PixPNet
 from pixpnet.parts import Parts
 from pixpnet.parts.feedback import PatchDistances
 from pixpnet.parts.losses import LossTerm, Step, forget, remember
+from pixpnet.training.actions import Replace
 from pixpnet.training.features import AnyBatch
 from pixpnet.training.learner import Learner
 from pixpnet.training.material import Material
 from pixpnet.training.mending.locating import cells_of_patch
-from pixpnet.training.replacement import ForbiddenCells
+from pixpnet.training.replacement import ForbiddenCells, refuse_if_nothing_is_left
 from pixpnet.training.run import Run, RunError
 from pixpnet.training.stages import Stage, StepOf
 from pixpnet.verdicts import TrainingPatch, VerdictError, read_verdicts, standing_of
@@ -178,8 +180,8 @@ def open_feedback(config: RunConfig, run: Run, model: PixPNet, material: Materia
         material: what it learns from.
 
     Raises:
-        RunError: if the file is missing, damaged, another than the one that the run began with, or says nothing of
-            patches that this run learns from.
+        RunError: if the file is missing, damaged, another than the one that the run began with, says nothing of
+            patches that this run learns from, or forbids all that some prototype could be taken from.
 
     Warns:
         FeedbackWarning: if some patches are of images that this run does not learn from.
@@ -223,7 +225,13 @@ def open_feedback(config: RunConfig, run: Run, model: PixPNet, material: Materia
             FeedbackWarning,
             stacklevel=2,
         )
-    return Feedback(located, config.forget_weight, config.remember_weight, material, config.seed)
+    feedback = Feedback(located, config.forget_weight, config.remember_weight, material, config.seed)
+    if _replaces(config):
+        try:
+            refuse_if_nothing_is_left(model, material.data.train, feedback.forbidden)
+        except ValueError as error:
+            raise RunError(f"with {config.feedback} this network could not be trained to its end: {error}") from error
+    return feedback
 
 
 def with_feedback_hash(config: RunConfig, run: Run) -> RunConfig:
@@ -258,6 +266,12 @@ def _file(config: RunConfig, run: Run) -> Path:
         f"{files[0]} is not the feedback that the configuration names, whose hash is {wanted}: put it back, or leave "
         "--feedback-hash empty to take this one"
     )
+
+
+def _replaces(config: RunConfig) -> bool:
+    """Whether prototypes ever become patches."""
+    stages = member_named(config.member).stages(config.settings)
+    return any(isinstance(action, Replace) for stage in stages for action in stage.at_end)
 
 
 def _is_here(patch: TrainingPatch, entry: Entry | None, model: PixPNet) -> bool:

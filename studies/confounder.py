@@ -120,7 +120,7 @@ def without_annotations(reviews: px.Reviews) -> tuple[int, ...]:
 
 
 def removable(run: px.Run, prototypes: Sequence[int]) -> list[int]:
-    """Those that can be removed: a class keeps the one that sees least of its mark where it would lose all."""
+    """Those that can be removed: a class keeps the last of its prototypes where it would lose all."""
     labels = run.model().labels.tolist()
     chosen = list(prototypes)
     for label in set(labels):
@@ -131,23 +131,29 @@ def removable(run: px.Run, prototypes: Sequence[int]) -> list[int]:
 
 
 def forbid(run: px.Run, prototypes: Sequence[int], marks: Marks, nearest: int) -> int:
-    """Forbids prototypes, and the nearest training patches of each that lie on the mark too; says how many."""
+    """Forbids prototypes, and the nearest training patches of each that lie on the mark too; says how many.
+
+    The own patch of each comes last: where it is missing, somebody interrupted, and what is missing is made up for in
+    the same order. The order decides which patches a training step is shown.
+    """
     log = px.VerdictLog(run.path)
     model, data = run.model(), run.data()
-    done = {line.verdict.prototype for line in log.lines() if line.verdict is not None}
+    given = {number: {patch.key for patch in held.forbidden} for number, held in log.standing().items()}
     assert model.origins is not None
     for number in prototypes:
-        if number in done:
+        known, origin = given.get(number, set()), model.origins[number]
+        if (origin.image, tuple(sorted(origin.boxes))) in known:
             continue
         near = px.nearest_patches(run, number, 4 * nearest + 1, model=model, data=data).train
         others = [
             patch
             for patch in near
-            if patch.own_class and patch.image != model.origins[number].image and marks.holds(patch.image, patch.region)
+            if patch.own_class and patch.image != origin.image and marks.holds(patch.image, patch.region)
         ]
         for patch in others[:nearest]:
             exact = px.training_patch(run, patch, model=model, data=data)
-            px.give_verdict(run, px.Verdict(number, "forbid", patch=exact))
+            if exact.key not in known:
+                px.give_verdict(run, px.Verdict(number, "forbid", patch=exact))
         px.give_verdict(run, px.Verdict(number, "forbid"))
     return len(log.forbidden())
 

@@ -1,10 +1,13 @@
 """Edits of a real run: previews, edited runs that open like any other, and verdicts that go with them."""
 
 import json
+import runpy
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +18,7 @@ import pixpnet as px
 from pixpnet.box import Box
 from pixpnet.cli import main
 from pixpnet.members.pixpnet import Architecture
+from pixpnet.metrics.review.reviewing import _Answers
 from pixpnet.model.file import mendings_in
 from pixpnet.model.mending import Mending
 from pixpnet.settings import Replacement
@@ -310,6 +314,52 @@ def test_reviews_say_what_is_nearest_and_rank_by_suspicion(copied: Path) -> None
     assert own.region == origin.boxes and px.training_patch(copied, own).boxes == origin.boxes
     with pytest.raises(px.VerdictError, match="no training image"):
         px.training_patch(copied, nearest.val[0])
+
+
+def test_which_prototype_misled_an_answer_is_worked_out_once_for_all_prototypes(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, seen = px.Run(copied).model(), prototype_scores(px.Run(copied), "val")
+    # Wrong answers: images of another class than they are said to be.
+    answers = _Answers(model, replace(seen, labels=(seen.labels + 1) % model.num_classes))
+
+    def again(*given: object) -> None:
+        raise AssertionError("worked out again")
+
+    monkeypatch.setattr(torch.Tensor, "nan_to_num", again)
+    misled = [answers.misled(number) for number in range(model.num_prototypes)]
+    assert sum(map(len, misled)) == answers.wrong > 0
+    own = model.labels.numpy()
+    for number, images in enumerate(misled):
+        for image in images:
+            scores = seen.scores[seen.ids.index(image.image)].numpy()
+            assert number == np.where(own == own[number], scores, -np.inf).argmax()
+
+
+def test_a_study_that_is_interrupted_while_it_forbids_ends_like_another(
+    copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = runpy.run_path(str(Path(__file__).parents[3] / "studies" / "confounder.py"))
+    marks = SimpleNamespace(holds=lambda image, region: True)
+    whole, cut = (px.Run(Path(shutil.copytree(copied, tmp_path / name))) for name in ("whole", "cut"))
+    patches = study["forbid"](whole, [0, 2], marks, 2)
+    give, left = px.give_verdict, iter(range(2))
+
+    class Interrupted(Exception):
+        pass
+
+    def until_interrupted(*given: Any) -> object:
+        if next(left, None) is None:
+            raise Interrupted
+        return give(*given)
+
+    monkeypatch.setattr(px, "give_verdict", until_interrupted)
+    with pytest.raises(Interrupted):
+        study["forbid"](cut, [0, 2], marks, 2)
+    monkeypatch.setattr(px, "give_verdict", give)
+    for _ in range(2):
+        assert study["forbid"](cut, [0, 2], marks, 2) == patches
+        assert px.VerdictLog(cut.path).standing() == px.VerdictLog(whole.path).standing()
 
 
 def test_verdicts_review_and_edit_work_from_the_command_line(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -139,6 +139,8 @@ class _Answers:
         self.wrong = int((~self._right).sum())
         # Images x prototypes; NaN where they are not connected.
         self._addends = None if any(row is None for row in addends) or not addends else torch.stack(addends)  # type: ignore[arg-type]
+        # Of each image: the prototype that added most.
+        self._best = None if self._addends is None else self._addends.nan_to_num(-torch.inf).argmax(dim=1)
 
     def mean(self, prototype: int, right: bool) -> float | None:
         if self._addends is None:
@@ -149,11 +151,10 @@ class _Answers:
 
     def misled(self, prototype: int) -> tuple[MisledImage, ...]:
         """Wrong answers to which it added most, largest first."""
-        if self._addends is None:
+        if self._addends is None or self._best is None:
             return ()
         names, seen = self._model.class_names, self._seen
-        best = self._addends.nan_to_num(-torch.inf).argmax(dim=1)
-        images_misled = (~self._right & (best == prototype)).nonzero().flatten().tolist()
+        images_misled = (~self._right & (self._best == prototype)).nonzero().flatten().tolist()
         images = [
             MisledImage(
                 seen.ids[image],

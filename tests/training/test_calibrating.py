@@ -14,16 +14,19 @@ from safetensors.torch import save_file
 from pixpnet.cli import main
 from pixpnet.config import RunConfig
 from pixpnet.data import DataSet
+from pixpnet.manifest import Manifest
 from pixpnet.metrics.auditing.conduct import check_conduct
 from pixpnet.model import PixPNet
-from pixpnet.model.calibration import calibrate, fit_temperature, size_correction
+from pixpnet.model.calibration import Calibration, calibrate, fit_temperature, size_correction
 from pixpnet.records import to_plain
 from pixpnet.settings import Optimization
-from pixpnet.training import Run, RunError, train
+from pixpnet.training import Run, RunError, calibrating, train
 from pixpnet.training import folds as by_folds
 from pixpnet.training.answers import answers_from_text
 from pixpnet.training.calibrating import RECALIBRATIONS_FILE, calibrate_run, recalibrations
+from pixpnet.training.finishing import calibration_of
 from pixpnet.training.kept_scores import SCORES_FILE, SplitScores, read_scores, write_scores
+from pixpnet.verdicts import Verdict, VerdictLog
 from tests.training.conftest import Trained
 from tests.training.material import small_config
 
@@ -131,6 +134,54 @@ def test_a_run_of_an_earlier_version_is_calibrated_and_the_audit_knows_its_model
     assert check_conduct(run, None).early == 0
     calibrate_run(run, folds=False)  # once more: the chain leads on
     assert check_conduct(run, None).early == 0
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("moment", ["before the model is replaced", "after it is"])
+def test_a_calibration_that_is_killed_costs_neither_verdicts_nor_the_audit(
+    run: Run, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    model = run.model()
+    model.calibration = None
+    run.keep_calibrated(model)
+    opening = json.loads(run.openings.read_text().splitlines()[0])
+    run.openings.write_text(json.dumps({**opening, "model": run.fingerprint()}) + "\n")
+    VerdictLog(run.path).append(Verdict(1, "remove"))
+    before, keep = run.fingerprint(), Run.keep_calibrated
+
+    def killed(*given: Any) -> None:
+        raise Killed
+
+    def kept_and_killed(*given: Any) -> None:
+        keep(*given)
+        raise Killed
+
+    if moment == "before the model is replaced":
+        monkeypatch.setattr(Manifest, "_write", killed)
+    else:
+        monkeypatch.setattr(Run, "keep_calibrated", kept_and_killed)
+    with pytest.raises(Killed):
+        calibrate_run(run, folds=False)
+    monkeypatch.undo()
+    assert (run.fingerprint() == before) == (moment == "before the model is replaced")
+    assert len(recalibrations(run)) == 1
+    for _ in range(2):
+        assert VerdictLog(run.path).removed() == (1,)
+        assert check_conduct(run, None).early == 0
+        # Once more, to another end, so that lines which lead nowhere lie between those that do.
+        monkeypatch.setattr(calibrating, "calibration_of", lambda *given: other_calibration(calibration_of(*given)))
+        calibrate_run(run, folds=False)
+        monkeypatch.undo()
+    assert VerdictLog(run.path).removed() == (1,)
+    assert check_conduct(run, None).early == 0
+
+
+def other_calibration(calibration: Calibration | None) -> Calibration:
+    assert calibration is not None
+    return replace(calibration, temperature=2 * calibration.temperature)
 
 
 def test_a_model_that_was_changed_in_more_than_its_calibration_is_not_known_again(run: Run) -> None:

@@ -2,7 +2,8 @@
 
 The model's file is written again with the new calibration. That changes its fingerprint but nothing that decides an
 answer, so a line in `recalibrations.jsonl` says what it was before and after, with a hash of everything else in the
-file: an audit can tell that the test split was opened for this very model all the same.
+file: an audit can tell that the test split was opened for this very model all the same. The line is written before the
+file is: an interruption leaves a line that leads to no model, which readers skip, and never a model that nobody knows.
 """
 
 import json
@@ -31,6 +32,7 @@ from pixpnet.training.location import located_weights
 from pixpnet.training.preparing import prepare
 from pixpnet.training.run import Run, RunError
 from pixpnet.training.watching import Nobody
+from pixpnet.whole_file import written_whole
 
 RECALIBRATIONS_FILE = "recalibrations.jsonl"
 _BATCH = 32
@@ -121,8 +123,8 @@ def recalibrations(run: Run) -> tuple[Recalibration, ...]:
     """
     path = run.path / RECALIBRATIONS_FILE
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        return tuple(from_plain(Recalibration, json.loads(line), RECALIBRATIONS_FILE) for line in lines)
+        lines = path.read_bytes().decode().split("\n")
+        return tuple(from_plain(Recalibration, json.loads(line), RECALIBRATIONS_FILE) for line in lines if line.strip())
     except FileNotFoundError:
         return ()
     except (ValueError, RecursionError) as error:
@@ -130,16 +132,18 @@ def recalibrations(run: Run) -> tuple[Recalibration, ...]:
 
 
 def earlier_fingerprints(run: Run, model: PixPNet) -> frozenset[str]:
-    """The fingerprints that this very model had before it was calibrated again; empty where lines do not lead to it."""
+    """The fingerprints that this very model had before it was calibrated again; empty where lines do not lead to it.
+
+    Lines of calibrations that were interrupted lead to no model, and are skipped.
+    """
     lines = recalibrations(run)
     if not lines or {line.core for line in lines} != {core_digest(model)}:
         return frozenset()
     current, known = run.fingerprint(), set[str]()
     for line in reversed(lines):
-        if line.after != current:
-            return frozenset()
-        current = line.before
-        known.add(current)
+        if line.after == current:
+            current = line.before
+            known.add(current)
     return frozenset(known)
 
 
@@ -157,13 +161,17 @@ def core_digest(model: PixPNet) -> str:
 
 
 def _keep(run: Run, model: PixPNet) -> None:
-    before = run.fingerprint()
-    run.keep_calibrated(model)
-    time = datetime.now(UTC).isoformat(timespec="seconds")
-    line = Recalibration(time, before, run.fingerprint(), core_digest(model))
-    if line.after != line.before:
-        with (run.path / RECALIBRATIONS_FILE).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(to_plain(line)) + "\n")
+    before, core = run.fingerprint(), core_digest(model)
+    path = run.path / RECALIBRATIONS_FILE
+
+    def announce(after: str) -> None:
+        if after != before:
+            line = Recalibration(datetime.now(UTC).isoformat(timespec="seconds"), before, after, core)
+            written = path.read_bytes() if path.exists() else b""
+            with written_whole(path) as temporary:
+                temporary.write_bytes(written + json.dumps(to_plain(line)).encode() + b"\n")
+
+    run.keep_calibrated(model, announce)
 
 
 def _scores(model: PixPNet, data: DataSet, device: torch.device | str, progress: Progress | None) -> SplitScores:

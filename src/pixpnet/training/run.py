@@ -20,7 +20,7 @@ checkpoints/        where to go on after an interruption; and the prototypes as 
 
 import csv
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -218,9 +218,8 @@ class Run:
         if not self.openings.exists():
             return ()
         try:
-            lines = [
-                json.loads(line) for line in self.openings.read_text(encoding="utf-8").splitlines() if line.strip()
-            ]
+            # Not `splitlines`: a reason may hold what it takes for the end of a line, such as U+2028.
+            lines = [json.loads(line) for line in self.openings.read_bytes().decode().split("\n") if line.strip()]
             plain = [{"model": None, **line} if isinstance(line, dict) else line for line in lines]
             return tuple(from_plain(OpeningLine, line, "opening") for line in plain)
         except (ValueError, RecursionError) as error:
@@ -299,10 +298,17 @@ class Run:
             model.save(temporary)
         self.write(PROTOTYPES_FILE, prototypes_listing(model))
 
-    def keep_calibrated(self, model: PixPNet) -> None:
-        """Writes the run's model again, with what has been measured of its certainty since."""
+    def keep_calibrated(self, model: PixPNet, announce: Callable[[str], None] | None = None) -> None:
+        """Writes the run's model again, with what has been measured of its certainty since.
+
+        Args:
+            model: with its new calibration.
+            announce: told the hash of the new file before it takes the place of the old one.
+        """
         with self.manifest.replacing(MODEL_FILE) as temporary:
             model.save(temporary)
+            if announce is not None:
+                announce(digest_of(temporary))
 
     def learnt_architecture(self) -> Any:
         """Of the network before replacement; runs of earlier versions do not say, and it was the configuration's.

@@ -41,6 +41,7 @@ from pixpnet.members import budgets
 from pixpnet.metrics.family_table import FamilyRow, facts_of, family_table
 from pixpnet.metrics.suite import MeasureSettings, measure
 from pixpnet.model.build import build_backbone
+from pixpnet.model.weights import on_their_own
 from pixpnet.training import Nobody, Run, evaluate, resume, train
 from pixpnet.training.steps import largest_mean
 from pixpnet.views.family_figures import accuracy_figure, venn_figure
@@ -116,7 +117,7 @@ def plain_backbone(name: str, at: str, size: int, out: Path) -> Path:
     (out / "backbone.json").write_text(json.dumps(learnt, indent=1))
     print(f"the backbone: {100 * evaluation.accuracy:.1f} % of {evaluation.images} validation birds", flush=True)
     with written_whole(path) as temporary:
-        save_file(backbone.network.state_dict(), temporary)
+        save_file(on_their_own(backbone.network.state_dict()), temporary)
     return path
 
 

@@ -10,9 +10,8 @@ import shlex
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import IO
 
 from pixpnet.messages import on_one_line
 from pixpnet.progress import Progress
@@ -78,13 +77,18 @@ def retrain(
                 continue
             last = line.strip() or last
             share = _SHARE.match(line)
-            done = done if share is None else int(share[1])
+            if share is not None:
+                done = int(share[1])
+                progress(_TASK, done, 100)
         if process.returncode != 0:
             raise RunError(f"training failed: {on_one_line(last)}")
     finally:
         if process.poll() is None:
             process.terminate()
             process.wait()
+        reader.join(_PATIENCE)
+        if not reader.is_alive():  # a process that it began may live on, and holds the other end
+            process.stdout.close()
     validation = Run(out).read_metrics()["validation"]["accuracy"]
     return Result(
         {
@@ -95,7 +99,6 @@ def retrain(
     )
 
 
-def _read(printed: IO[str], lines: queue.SimpleQueue[str]) -> None:
-    with printed:
-        for line in printed:
-            lines.put(line)
+def _read(printed: Iterable[str], lines: queue.SimpleQueue[str]) -> None:
+    for line in printed:
+        lines.put(line)

@@ -30,7 +30,9 @@ def test_the_error_lies_between_nothing_and_one_and_bins_hold_every_image_once(s
     random = np.random.default_rng(seed)
     logits, labels = torch.from_numpy(random.normal(0, 3, (25, 4))), torch.from_numpy(random.integers(0, 4, 25))
     result = reliability(logits, labels, temperature)
-    assert 0 <= result.error.mean <= 1 and sum(some.images for some in result.bins) == 25 and len(result.bins) == BINS
+    assert result.error.low is not None and result.error.high is not None
+    assert 0 <= result.error.low <= result.error.mean <= result.error.high <= 1
+    assert sum(some.images for some in result.bins) == 25 and len(result.bins) == BINS
     right = sum(some.images * some.accuracy for some in result.bins if some.accuracy is not None)
     assert right == pytest.approx(int((logits.argmax(dim=1) == labels).sum()))
 

@@ -2,7 +2,8 @@
 
 The expected calibration error (ECE) sorts images by how probable the model says its answer is, into bins of equal
 width, and averages how far the mean probability of a bin is from the share of right answers in it, each bin by its
-images. It is never negative, so on few images it is larger than it would be on many; its interval draws images again.
+images. It is never negative, so on few images it is larger than it would be on many. Its interval draws images again;
+draws have the same bias once more, so they are moved back by how far their mean is from the error itself.
 """
 
 from dataclasses import dataclass
@@ -144,12 +145,12 @@ def reliability(
     bin_index = np.minimum((stated * BINS).astype(np.int64), BINS - 1)
     drawn = np.random.default_rng(seed).integers(len(stated), size=(_DRAWS, len(stated)))
     errors = [_error(bin_index[row], stated[row], right[row]) for row in drawn]
-    low, high = np.quantile(errors, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]).tolist()
+    measured = _error(bin_index, stated, right)
+    ends = np.quantile(errors, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]) - (np.mean(errors) - measured)
+    low, high = np.clip(ends, [0.0, measured], [measured, 1.0]).tolist()
     bins = [_bin(number, stated[bin_index == number], right[bin_index == number]) for number in range(BINS)]
     several = len(stated) > 1
-    error = Estimate(
-        _error(bin_index, stated, right), low if several else None, high if several else None, len(stated), len(stated)
-    )
+    error = Estimate(measured, low if several else None, high if several else None, len(stated), len(stated))
     return Reliability(tuple(bins), error)
 
 

@@ -3,7 +3,10 @@
 import re
 import subprocess
 import tomllib
+import zipfile
 from datetime import date
+from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,8 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT = SETTINGS["project"]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
@@ -101,3 +105,22 @@ def test_no_file_of_the_tree_holds_an_address_of_a_person_or_a_machine() -> None
             text = path.read_bytes().decode("utf-8", errors="replace")
             assert not address.search(text), f"{name} holds {address.search(text)}"
             assert not any(host in text for host in hosts), name
+
+
+# docs/decisions/packaging.md has what is in it, and what was done to make it smaller.
+MOST_WHEEL_BYTES = 1_160_000
+
+
+def test_the_wheel_stays_as_small_as_is_written_down() -> None:
+    package = ROOT / "src" / "pixpnet"
+    patterns = ("**/*.py", *SETTINGS["tool"]["setuptools"]["package-data"]["pixpnet"])
+    held = sorted({path for pattern in patterns for path in package.glob(pattern) if path.is_file()})
+    assert {"py.typed", "index.html", "report.html", "cli.py"} <= {path.name for path in held}
+    wheel = BytesIO()
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in (*held, ROOT / "README.md", ROOT / "LICENSE"):
+            archive.write(path, path.relative_to(ROOT / "src" if path in held else ROOT))
+        # Of each file a line of RECORD, whose digest cannot be compressed.
+        names = [f"{path.relative_to(ROOT / 'src')},sha256={sha256(path.read_bytes()).hexdigest()}" for path in held]
+        archive.writestr("RECORD", "\n".join(names))
+    assert len(wheel.getvalue()) <= MOST_WHEEL_BYTES, "look for what no user needs before the limit is raised"

@@ -3,6 +3,7 @@
 import json
 import signal
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ def another_number_of_threads() -> Iterator[int]:
 def test_a_run_writes_down_its_number_of_threads(trained: Trained) -> None:
     written = json.loads((trained.path / ENVIRONMENT_FILE).read_text())
     assert written["threads"] == torch.get_num_threads()
-    assert written["torch"] == torch.__version__
+    assert (written["torch"], written["pixpnet"]) == (torch.__version__, version("pixpnet"))
 
 
 def test_going_on_with_another_number_of_threads_is_said(

@@ -1,14 +1,15 @@
 """What a run is computed with: beside seed and settings, it decides the last bits of a model.
 
-A sum of floating-point numbers depends on the order of its terms, and that order on the number of threads, the version
-of torch and the instructions that the processor has. Training makes large differences of small ones. So a run writes
-down what it began with (`environment.json`), and whoever resumes it with another number of threads is told. The file
-decides nothing, and is no part of the manifest.
+A sum of floating-point numbers depends on the order of its terms, and that order on the number of threads, the versions
+of torch and of this package, and the instructions that the processor has. Training makes large differences of small
+ones. So a run writes down what it began with (`environment.json`), and whoever resumes it with another number of
+threads is told. The file decides nothing, and is no part of the manifest.
 """
 
 import json
 import warnings
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 import torch
@@ -30,18 +31,22 @@ class Environment:
 
     Attributes:
         threads: of torch's, for one operation (`OMP_NUM_THREADS`).
+        pixpnet: its version.
         torch: its version.
         instructions: the best that torch uses on this processor, as it names them: AVX2, AVX512.
     """
 
     threads: int
+    pixpnet: str
     torch: str
     instructions: str
 
 
 def environment() -> Environment:
     """That of this process, now."""
-    return Environment(torch.get_num_threads(), str(torch.__version__), torch.backends.cpu.get_cpu_capability())
+    return Environment(
+        torch.get_num_threads(), version("pixpnet"), str(torch.__version__), torch.backends.cpu.get_cpu_capability()
+    )
 
 
 def keep_environment(run: Path) -> None:

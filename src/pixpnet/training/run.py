@@ -3,7 +3,7 @@
 ```
 config.yaml         everything that decided the run; `pixpnet train --config` takes it
 location.json       where they were: absolute, and from this folder; decides nothing
-environment.json    what it began with: threads, version of torch, instructions of the processor; decides nothing
+environment.json    what it began with: threads, versions, instructions of the processor; decides nothing
 images.csv          its images when it began: split, class, name, and a hash of the pixels
 model.safetensors   the model kept so far (`settings.kept_epoch`), with all that it needs to answer
 prototypes.json     for each prototype: class, source image, cell, exact field, distance

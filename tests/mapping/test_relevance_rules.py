@@ -19,7 +19,7 @@ from zennit.torchvision import ResNetCanonizer
 from pixpnet.data import Preprocessing
 from pixpnet.mapping.relevance import prp
 from pixpnet.mapping.relevance.pixels import PixelBox
-from pixpnet.mapping.relevance.rules import Propagation
+from pixpnet.mapping.relevance.propagation import Propagation
 from pixpnet.mapping.scene import scene
 from pixpnet.members.pixpnet import Architecture
 from pixpnet.model import PixPNet

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from pixpnet.mapping.relevance import prp, rules
+from pixpnet.mapping.relevance import propagation, prp
 from pixpnet.mapping.relevance.blocks import blocks_of
 from pixpnet.mapping.scene import scene
 from tests.mapping.networks import build, picture
@@ -39,6 +39,6 @@ def test_side_by_side_or_alone_sums_of_all_or_of_little_give_the_same(
 ) -> None:
     about = scene(build("resnet18", "layer2", biased=True), picture(), [0, 1, 2, 3])
     together = prp(about).maps
-    monkeypatch.setattr(rules, "ELEMENTS_AT_ONCE", 1)
-    monkeypatch.setattr(rules, "_MUCH", much)
+    monkeypatch.setattr(propagation, "ELEMENTS_AT_ONCE", 1)
+    monkeypatch.setattr(propagation, "_MUCH", much)
     torch.testing.assert_close(prp(about).maps, together, rtol=1e-4, atol=1e-7)

@@ -3,14 +3,12 @@
 import base64
 import re
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from axe_core_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from pixpnet.members.prototree import ProtoTreeConfig
 from pixpnet.progress import Progress
@@ -19,49 +17,7 @@ from pixpnet.views.explorer.jobs import Result
 from pixpnet.views.explorer.serving import leading_file
 from tests.training.material import small_config
 from tests.views.explorer.client import TOKEN, Served, picture, served
-
-
-@dataclass
-class Opened:
-    """A page, and what it asked for and complained about; refusals that a test provokes may be in the console."""
-
-    page: Page
-    allowed: tuple[str, ...] = ()
-    requests: list[str] = field(default_factory=list)
-    complaints: list[str] = field(default_factory=list)
-
-    def hear(self, message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning") and not any(words in message.text for words in self.allowed):
-            self.complaints.append(message.text)
-
-
-@contextmanager
-def opened(
-    browser: Browser,
-    explorer: Served,
-    where: str = "",
-    width: int = 1280,
-    scheme: str = "light",
-    allowed: tuple[str, ...] = (),
-) -> Iterator[Opened]:
-    context = browser.new_context(  # without soft changes, so that what is looked at does not depend on when
-        viewport={"width": width, "height": 900},
-        color_scheme=scheme,  # type: ignore[arg-type]
-        reduced_motion="reduce",
-    )
-    context.grant_permissions(["clipboard-read", "clipboard-write"])
-    result = Opened(context.new_page(), allowed)
-    result.page.on("request", lambda request: result.requests.append(request.url))
-    result.page.on("console", result.hear)
-    result.page.on("pageerror", lambda error: result.complaints.append(str(error)))
-    result.page.goto(f"{explorer.address}{where}")
-    try:
-        yield result
-        assert result.complaints == []
-        own = (f"http://{explorer.host}/", "blob:")
-        assert [url for url in result.requests if not url.startswith(own)] == []
-    finally:
-        context.close()
+from tests.views.explorer.pages import opened
 
 
 @pytest.fixture(scope="module")

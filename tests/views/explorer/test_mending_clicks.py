@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from pixpnet.training import Run
 from pixpnet.views.explorer import mending
 from tests.views.explorer.client import Served, served
-from tests.views.explorer.test_browser import opened
+from tests.views.explorer.pages import opened
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pixpnet.mapping.relevance.errors import UnsupportedRelevance
 from pixpnet.mapping.relevance.pixels import PixelBox
-from pixpnet.mapping.relevance.rules import ELEMENTS_AT_ONCE, Propagation
+from pixpnet.mapping.relevance.propagation import ELEMENTS_AT_ONCE, Propagation
 from pixpnet.mapping.scene import GridScene, Heatmaps, Scene, grid_by_grid
 from pixpnet.model.modes import refuse_training_mode
 from pixpnet.parts.comparison import NoShares

@@ -18,7 +18,7 @@ operation's results and gives that of its inputs; where a tensor is read several
 All of them give non-negative shares of what they get, so relevance is never negative and never grows.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,7 +30,7 @@ from pixpnet.mapping.relevance.errors import UnsupportedRelevance
 from pixpnet.mapping.relevance.layers import NOTHING, BeyondTheBounds, Geometry, PositiveParts
 from pixpnet.mapping.relevance.pixels import PixelBox
 from pixpnet.mapping.relevance.windows import to_the_largest
-from pixpnet.tracing import Recording, Traced, TracedStep
+from pixpnet.tracing import Program, Traced, TracedStep
 
 aten = torch.ops.aten
 
@@ -39,163 +39,40 @@ Crops = list[Crop | None]
 Relevances = list[Tensor | None]
 
 
-# Crops go back side by side as long as they have at most so many elements together. Far from the image, where
-# rectangles are small and weights are many, these are all of them; near it, where that gains nothing, one.
-ELEMENTS_AT_ONCE = 2**22
-# What a layer needs whatever the relevance is, it computes of all of a map, unless the crops cover less than this part.
-_MUCH = 0.75
-
-
-class Propagation:
-    """The way back from a result to the image, and what its steps need whatever the relevance is."""
-
-    def __init__(self, recording: Recording, box: PixelBox) -> None:
-        """Prepares nothing yet: a layer is prepared when relevance first reaches it.
-
-        Args:
-            recording: of the network.
-            box: the values that pixels can have.
-        """
-        self.program, self.box = recording.program, box
-        self.values = _read_by_rules(recording)
-        self._prepared: dict[TracedStep, Any] = {}
-        self._crops = 1
-
-    def __call__(self, relevance: Tensor) -> Tensor:
-        """The relevance of the image, from that of the result; both behind an axis of prototypes.
-
-        Raises:
-            UnsupportedRelevance: if relevance reaches an operation that has no rule.
-        """
-        (of_image,) = self.each([relevance])
-        return of_image
-
-    def each(self, relevances: Sequence[Tensor]) -> Iterator[Tensor]:
-        """The same for several, in their order: each may begin at a cell of its own, and has a crop of its own.
-
-        Raises:
-            UnsupportedRelevance: if relevance reaches an operation that has no rule.
-        """
-        program = self.program
-        self._prepared, self._crops = {}, len(relevances)
-        protos = tuple(len(relevance) for relevance in relevances)
-        begin = {program.result: [cropped(relevance.clone()) for relevance in relevances]}
-        under_way = [_UnderWay(begin, protos, len(program.steps))] if protos else []
-        while under_way:
-            crops = under_way.pop()
-            if self._walk(crops):
-                for number, count in enumerate(crops.protos):
-                    if program.image in crops.arrived:
-                        yield crops.arrived[program.image][number].whole()
-                    else:
-                        yield relevances[0].new_zeros(count, *program.image.shape)
-            else:
-                under_way += reversed(crops.halves())
-
-    @torch.no_grad()
-    def _walk(self, crops: "_UnderWay") -> bool:
-        """Goes back to the image, or as far as it can be done for all at once; says whether it came there."""
-        steps, arrived = self.program.steps, crops.arrived
-        while crops.steps_left:
-            step = steps[crops.steps_left - 1]
-            reached = [output for output in step.outputs if output in arrived]
-            if reached:
-                if len(crops.protos) > 1 and _elements_before(step, arrived[reached[0]]) > ELEMENTS_AT_ONCE:
-                    return False
-                outputs = [arrived.pop(output, None) for output in step.outputs]
-                each: list[Crops] = [
-                    [None if some is None else some[number] for some in outputs] for number in range(len(crops.protos))
-                ]
-                inputs = _rule_for(step)(_Passage(self, step), each)
-                for traced, *more in zip(step.inputs, *inputs, strict=True):
-                    if more[0] is None:
-                        continue
-                    if traced in arrived:
-                        more = [one.plus(other) for one, other in zip(arrived[traced], more, strict=True)]
-                    arrived[traced] = more
-            crops.steps_left -= 1
-        return True
-
-    def prepared(self, step: TracedStep, crops: Sequence[Crop], make: Callable[[bool], Any]) -> Any:
-        """What a step needs whatever the relevance is.
-
-        Args:
-            step: which.
-            crops: of its result, the first that came there.
-            make: gives it; is told whether enough of the result will be asked for to compute all of it at once.
-        """
-        if step not in self._prepared:
-            asked = sum({crop.rectangle: crop.values[0].numel() for crop in crops}.values())
-            much = asked * self._crops >= _MUCH * len(crops) * crops[0].shape.numel()
-            self._prepared[step] = make(much)
-        return self._prepared[step]
-
-
-@dataclass
-class _UnderWay:
-    """Crops that have come back to the same step.
+@dataclass(frozen=True)
+class Passage:
+    """A step, and what its rule may have to know of its surroundings.
 
     Attributes:
-        arrived: of each tensor, the relevance of each.
-        protos: how many prototypes each is of.
-        steps_left: how many steps are before them.
+        step: the operation.
+        program: that it is a step of.
+        values: what tensors were.
+        box: the values that pixels can have.
+        prepared: from a step, the first crops that came there and a function that makes it, to what the step needs
+            whatever the relevance is; made once.
     """
 
-    arrived: dict[Traced, list[Crop]]
-    protos: tuple[int, ...]
-    steps_left: int
-
-    def halves(self) -> list["_UnderWay"]:
-        """The first and the second half of them."""
-        middle = len(self.protos) // 2
-        return [
-            _UnderWay(
-                {traced: crops[part] for traced, crops in self.arrived.items()}, self.protos[part], self.steps_left
-            )
-            for part in (slice(None, middle), slice(middle, None))
-        ]
-
-
-def _read_by_rules(recording: Recording) -> dict[Traced, Tensor]:
-    """What tensors were, less those that only functions of one element and batch norms read, whose rules do not."""
-    steps = recording.program.steps
-    read = {traced for step in steps if not _hands_all_on(step) for traced in step.inputs}
-    handed_on = {traced for step in steps if _hands_all_on(step) for traced in step.inputs}
-    return {traced: value for traced, value in recording.values.items() if traced in read or traced not in handed_on}
-
-
-def _hands_all_on(step: TracedStep) -> bool:
-    operation = step.operation
-    return len(step.inputs) == 1 and (operation.overloadpacket in _BATCH_NORMS or torch.Tag.pointwise in operation.tags)
-
-
-def _elements_before(step: TracedStep, crops: Sequence[Crop]) -> float:
-    """About how many elements crops of a step's result will have before it."""
-    growth = max((traced.shape.numel() for traced in step.inputs), default=0) / max(1, crops[0].shape.numel())
-    return max(1.0, growth) * sum(crop.values.numel() for crop in crops)
-
-
-class _Passage:
-    """A step, and what its rule may have to know of its surroundings."""
-
-    def __init__(self, propagation: Propagation, step: TracedStep) -> None:
-        self.propagation, self.step = propagation, step
+    step: TracedStep
+    program: Program
+    values: Mapping[Traced, Tensor]
+    box: PixelBox
+    prepared: Callable[[TracedStep, Sequence[Crop], Callable[[bool], Any]], Any]
 
     def __getitem__(self, name: str) -> Any:
         return self.step[name]
 
     def value(self, traced: Traced) -> Tensor:
         """What the tensor was."""
-        return self.propagation.values[traced]
+        return self.values[traced]
 
     def follower(self) -> TracedStep | None:
         """The only operation that reads the (first) result; None if there are others."""
-        readers = self.propagation.program.readers(self.step.outputs[0])
+        readers = self.program.readers(self.step.outputs[0])
         return readers[0] if len(readers) == 1 else None
 
 
-Rule = Callable[[_Passage, Crops], Crops]
-JointRule = Callable[[_Passage, list[Crops]], list[Crops]]
+Rule = Callable[[Passage, Crops], Crops]
+JointRule = Callable[[Passage, list[Crops]], list[Crops]]
 RULES: dict[Any, JointRule] = {}
 
 
@@ -213,11 +90,11 @@ def _one_by_one(rule: Rule) -> JointRule:
     return lambda passage, all_crops: [rule(passage, crops) for crops in all_crops]
 
 
-def _whole_rule(*operations: Any) -> Callable[[Callable[[_Passage, Relevances], Relevances]], Rule]:
+def _whole_rule(*operations: Any) -> Callable[[Callable[[Passage, Relevances], Relevances]], Rule]:
     """Registers a rule that takes the relevance of whole tensors."""
 
-    def register(rule: Callable[[_Passage, Relevances], Relevances]) -> Rule:
-        def on_crops(passage: _Passage, crops: Crops) -> Crops:
+    def register(rule: Callable[[Passage, Relevances], Relevances]) -> Rule:
+        def on_crops(passage: Passage, crops: Crops) -> Crops:
             relevances = rule(passage, [None if crop is None else crop.whole() for crop in crops])
             return [None if relevance is None else cropped(relevance) for relevance in relevances]
 
@@ -226,7 +103,12 @@ def _whole_rule(*operations: Any) -> Callable[[Callable[[_Passage, Relevances], 
     return register
 
 
-def _rule_for(step: TracedStep) -> JointRule:
+def rule_for(step: TracedStep) -> JointRule:
+    """The rule of an operation.
+
+    Raises:
+        UnsupportedRelevance: if there is none.
+    """
     rule = RULES.get(step.operation.overloadpacket)
     if rule is not None:
         return rule
@@ -244,7 +126,13 @@ _BATCH_NORMS = (
 )
 
 
-def _convolution(passage: _Passage, all_crops: list[Crops]) -> list[Crops]:
+def hands_all_on(step: TracedStep) -> bool:
+    """Whether its rule hands all relevance to the only input, and reads no value for it."""
+    operation = step.operation
+    return len(step.inputs) == 1 and (operation.overloadpacket in _BATCH_NORMS or torch.Tag.pointwise in operation.tags)
+
+
+def _convolution(passage: Passage, all_crops: list[Crops]) -> list[Crops]:
     if passage["transposed"]:
         raise UnsupportedRelevance("no relevance rule for a transposed convolution: cut the backbone before it")
     if len(passage.step.inputs) > 1 or not isinstance(passage["input"], Traced):
@@ -252,7 +140,7 @@ def _convolution(passage: _Passage, all_crops: list[Crops]) -> list[Crops]:
             "no relevance rule for a convolution whose weights depend on the image: cut the backbone before it"
         )
     crops = [crop for (crop,) in all_crops if crop is not None]
-    layer: PositiveParts | BeyondTheBounds = passage.propagation.prepared(
+    layer: PositiveParts | BeyondTheBounds = passage.prepared(
         passage.step, crops, lambda everywhere: _layer(passage, everywhere)
     )
     alike: dict[Any, list[int]] = {}
@@ -267,7 +155,7 @@ def _convolution(passage: _Passage, all_crops: list[Crops]) -> list[Crops]:
 RULES[aten.convolution] = _convolution
 
 
-def _layer(passage: _Passage, everywhere: bool) -> PositiveParts | BeyondTheBounds:
+def _layer(passage: Passage, everywhere: bool) -> PositiveParts | BeyondTheBounds:
     weight: Tensor = passage["weight"]
     follower = passage.follower()
     if follower is not None and follower.operation.overloadpacket in _BATCH_NORMS and follower["weight"] is not None:
@@ -275,7 +163,7 @@ def _layer(passage: _Passage, everywhere: bool) -> PositiveParts | BeyondTheBoun
         weight = weight * follower["weight"].sign().reshape(-1, *(1,) * (weight.ndim - 1))
     geometry = Geometry(*(passage[name] for name in ("stride", "padding", "dilation", "groups")))
     (traced,) = passage.step.inputs
-    bounds = passage.propagation.box.bounds(traced)
+    bounds = passage.box.bounds(traced)
     if bounds is None:
         return PositiveParts(passage.value(traced), weight, geometry, everywhere)
     return BeyondTheBounds(passage.value(traced), bounds.low, bounds.high, weight, geometry, everywhere)
@@ -285,7 +173,7 @@ def _layer(passage: _Passage, everywhere: bool) -> PositiveParts | BeyondTheBoun
     *(*_BATCH_NORMS, aten.hardswish, aten.hardsigmoid, aten.hardtanh, aten.silu, aten.gelu, aten.leaky_relu, aten.elu),
     *(aten.clone, aten._to_copy),
 )
-def _to_the_only_input(passage: _Passage, crops: Crops) -> Crops:
+def _to_the_only_input(passage: Passage, crops: Crops) -> Crops:
     (traced,), (crop, *_) = passage.step.inputs, crops
     assert crop is not None
     if traced.shape == crop.shape:
@@ -302,7 +190,7 @@ def _gathered(relevance: Tensor, shape: torch.Size) -> Tensor:
 
 
 @_rule(aten.add, aten.sub)
-def _sum(passage: _Passage, crops: Crops) -> Crops:
+def _sum(passage: Passage, crops: Crops) -> Crops:
     if len(passage.step.inputs) == 1:
         return _to_the_only_input(passage, crops)
     (crop,) = crops
@@ -314,7 +202,7 @@ def _sum(passage: _Passage, crops: Crops) -> Crops:
     if passage.step.operation.overloadpacket is aten.sub:
         factor = -factor
     one, other = (passage.value(passage[name]) for name in ("self", "other"))
-    shares = passage.propagation.prepared(
+    shares = passage.prepared(
         passage.step, [crop], lambda everywhere: _shares_of_sum(one, other, factor) if everywhere else None
     )
     if shares is None:
@@ -338,7 +226,7 @@ def _shares_of_sum(one: Tensor, other: Tensor, factor: float) -> list[Tensor]:
 
 
 @_rule(aten.mul)
-def _product(passage: _Passage, crops: Crops) -> Crops:
+def _product(passage: Passage, crops: Crops) -> Crops:
     if len(passage.step.inputs) == 1:
         return _to_the_only_input(passage, crops)
     (crop,) = crops
@@ -356,7 +244,7 @@ def _product(passage: _Passage, crops: Crops) -> Crops:
     *(aten.avg_pool2d, aten._adaptive_avg_pool2d, aten.mean),
     *(aten.upsample_bilinear2d, aten.upsample_nearest2d),
 )
-def _average(passage: _Passage, relevances: Relevances) -> Relevances:
+def _average(passage: Passage, relevances: Relevances) -> Relevances:
     (traced,), (relevance,) = passage.step.inputs, relevances
     assert relevance is not None
     positive, negative = passage.value(traced).clamp_min(0), -passage.value(traced).clamp_max(0)
@@ -371,13 +259,13 @@ def _average(passage: _Passage, relevances: Relevances) -> Relevances:
 
 
 @_rule(aten.max_pool2d_with_indices)
-def _largest(passage: _Passage, crops: Crops) -> Crops:
+def _largest(passage: Passage, crops: Crops) -> Crops:
     assert crops[0] is not None
     return [to_the_largest(crops[0], passage.step, passage.value(passage.step.outputs[1]))]
 
 
 @_rule(aten.cat)
-def _concatenation(passage: _Passage, crops: Crops) -> Crops:
+def _concatenation(passage: Passage, crops: Crops) -> Crops:
     (crop,) = crops
     assert crop is not None
     parts, dim = passage["tensors"], passage.step.get("dim", 0) % len(crop.shape)
@@ -406,11 +294,11 @@ def _concatenation(passage: _Passage, crops: Crops) -> Crops:
     *(aten.constant_pad_nd, aten.roll, aten.flip),
     *(aten.pixel_shuffle, aten.pixel_unshuffle),
 )
-def _moved(passage: _Passage, relevances: Relevances) -> Relevances:
+def _moved(passage: Passage, relevances: Relevances) -> Relevances:
     return [_moved_back(passage, relevances)]
 
 
-def _moved_back(passage: _Passage, relevances: Relevances) -> Tensor:
+def _moved_back(passage: Passage, relevances: Relevances) -> Tensor:
     """What the transpose of a linear operation on one tensor makes of this, prototype by prototype."""
     (traced,) = passage.step.inputs
     present = next(relevance for relevance in relevances if relevance is not None)

@@ -190,7 +190,7 @@ def test_an_interrupted_conversion_leaves_nothing(tree_run: Trained, tmp_path: P
     def stopped(*args: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pixpnet.training.derived._judged", stopped)
+    monkeypatch.setattr("pixpnet.training.derived._evaluate_on", stopped)
     with pytest.raises(KeyboardInterrupt):
         convert(tree_run.path, "hard", tmp_path / "hard")
     assert not list(tmp_path.iterdir())

@@ -24,7 +24,8 @@ EXAMPLES = """examples:
   pixpnet edit runs/birds --remove 0 3                           a new run, runs/birds+edited
   pixpnet edit runs/birds                                        what the run's verdicts ask for (pixpnet verdicts)
   pixpnet edit runs/birds --remove 3 --way dropped --out runs/without
-  pixpnet edit runs/weighted --require 5=0.5 --remove 3          for heads whose weights were learnt
+  pixpnet edit runs/weighted --require 5=0.5 --remove 3 --preview
+                                                                 for heads whose weights were learnt
 
 Ways: scaled (a class that loses r of K prototypes counts the others K / (K - r) fold), dropped (scores are left out and
 nothing else changes), refitted (weights of the others in closed form, for heads whose weights were learnt; the estimate

@@ -20,6 +20,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pixpnet.data import Sample
+from pixpnet.fields import receptive_fields
 from pixpnet.metrics.answering import Answer, answers
 from pixpnet.metrics.bootstrap import DefinedMean, defined_mean
 from pixpnet.model import PixPNet
@@ -125,9 +126,8 @@ def model_sizes(model: PixPNet, samples: Iterable[Sample], *, seed: int = 0, pro
 def _cells(model: PixPNet) -> int:
     """How many cells an image of the training size has; a prototype of several cells has fewer positions."""
     size = model.preprocessing.size
-    with torch.no_grad():
-        (embeddings,) = model.embed(torch.zeros(1, 3, size, size, device=model.device, dtype=model.dtype))
-    return embeddings.shape[-2] * embeddings.shape[-1]
+    rows, cols = receptive_fields(model.embedding(0), (3, size, size))[""].shape[-2:]
+    return rows * cols
 
 
 def distinct_vectors(vectors: Float[Tensor, "some numbers"]) -> int:

@@ -63,6 +63,7 @@ def enough_for_all(sources: Bool[Tensor, "classes protos"], available: Int64[Ten
         sources: which classes a prototype may take from.
         available: how many things each class has.
 
+    >>> import torch
     >>> sources = torch.tensor([[True, True, True], [False, False, True]])
     >>> enough_for_all(sources, torch.tensor([2, 1])), enough_for_all(sources, torch.tensor([1, 5]))
     (True, False)

@@ -150,7 +150,7 @@ def test_data_to_doubt_that_are_not_there_are_missed_before_anything_is_measured
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"attacks": ("fgsm",)}, "no attack is called 'fgsm': choose of noise, pgd"),
+        ({"attacks": ("fgsm",)}, "no attack is called 'fgsm': choose one of noise, pgd"),
         ({"protected": ("circle",)}, "no protected region is called 'circle'"),
         ({"dialects": ("latin",)}, "no dialect is called 'latin'"),
         ({"attacked": "clas"}, "no choice of prototypes is called 'clas'"),

@@ -20,6 +20,7 @@ from pixpnet.data import Entry, Preprocessing
 from pixpnet.data.catalog import Reader
 from pixpnet.data.loader import PlainSamples
 from pixpnet.data.reader import CroppedToBox, WithoutMasks
+from pixpnet.metrics.naming import known_name
 from pixpnet.metrics.part_hits import scaled_window_side
 from pixpnet.metrics.part_scores import PartScores, RegionKind, scores_by_region
 from pixpnet.model import PixPNet
@@ -109,9 +110,7 @@ def dialect_scores(
         ValueError: if the model is in training mode, or the dialect is unknown.
         ImageError: if an image has no box and the dialect crops to it.
     """
-    if dialect not in DIALECTS:
-        raise ValueError(f"no dialect is called {dialect!r}: choose of {', '.join(DIALECTS)}")
-    rules = DIALECTS[dialect]
+    rules = DIALECTS[known_name("dialect", dialect, DIALECTS)]
     published, field = scores_by_region(
         model,
         rules.samples(entries, reader, model.preprocessing),

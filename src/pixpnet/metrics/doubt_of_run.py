@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
@@ -16,10 +15,10 @@ from pixpnet.model import PixPNet
 from pixpnet.progress import Progress, named
 from pixpnet.records import from_plain, to_plain
 from pixpnet.training import Run, RunError
+from pixpnet.training.answers import EvaluatedSplit
 from pixpnet.training.kept_scores import SplitScores, read_scores
 from pixpnet.whole_file import written_whole
 
-Split = Literal["test", "val"]
 DOUBT_FOLDER = "doubt"
 NOISE = "noise"
 _FILE = "doubt.json"
@@ -34,7 +33,7 @@ def doubt_of_run(
     batch_size: int = 32,
     device: torch.device | str = "cpu",
     trust_code: bool = False,
-    split: Split = "test",
+    split: EvaluatedSplit = "test",
     moved_to: str | None = None,
     progress: Progress | None = None,
 ) -> tuple[DoubtResult, ...]:
@@ -121,7 +120,7 @@ def read_doubt(run: Run | Path | str) -> tuple[DoubtResult, ...]:
 def _known(
     run: Run,
     model: PixPNet,
-    split: Split,
+    split: EvaluatedSplit,
     moved_to: str | None,
     batch_size: int,
     device: torch.device | str,

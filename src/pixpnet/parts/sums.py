@@ -34,7 +34,7 @@ class ClassSum(LinearDecision):
         self.register_buffer("labels", ownership.labels.clone(), persistent=False)
         self._own: list[tuple[int, ...]] = []
         # The same as a table, a column for each class; empty where classes have not equally many prototypes.
-        self._own_table: Int64[np.ndarray, "each classes"] = np.zeros((0, 0), np.int64)
+        self._own_table: Int64[np.ndarray, "per_class classes"] = np.zeros((0, 0), np.int64)
 
     def reasons(self, scores: Float[Tensor, " protos"], labels: Sequence[int]) -> Sum:
         """Without weights of all prototypes, of which there are 50,000 for 5,000 classes."""
@@ -82,11 +82,11 @@ class ClassSum(LinearDecision):
         if self._own_table.size:
             # That sum is the largest that k limits and the other, larger scores of a class come to, over all k. So for
             # each k one class is enough, and it is the same for every limit.
-            each, classes = self._own_table.shape
-            largest_sums = np.zeros((each + 1, classes))
+            per_class, classes = self._own_table.shape
+            largest_sums = np.zeros((per_class + 1, classes))
             np.cumsum(np.sort(scores[self._own_table], axis=0)[::-1], axis=0, out=largest_sums[1:])
             largest_sums[:, label] = -np.inf
-            lines = list(zip(range(each, -1, -1), largest_sums.max(axis=1).tolist(), strict=True))
+            lines = list(zip(range(per_class, -1, -1), largest_sums.max(axis=1).tolist(), strict=True))
             return lambda limit: max(limits * limit + larger for limits, larger in lines)
         classes = self.labels.cpu().numpy()
 

@@ -130,8 +130,8 @@ class Contributions:
             windows = [self._geometry.reach(crop, weight, values.shape) for crop in different.values()]
             read = torch.cat([window.read(values, images) for window in windows])
             sums.append(self._geometry.forward(read, weight, [0]))
-        found = dict(zip(different, self._summed(sums).split(images), strict=True))
-        return [found[crop.rectangle] for crop in crops]
+        sums_of = dict(zip(different, self._summed(sums).split(images), strict=True))
+        return [sums_of[crop.rectangle] for crop in crops]
 
     def back(self, crops: Sequence[Crop], sums: Sequence[Tensor]) -> list[Crop]:
         """The relevance of the inputs: each has the share of an output's that it has in the sum; may overwrite crops.

@@ -80,11 +80,11 @@ class Propagation:
                 if len(crops.protos) > 1 and _elements_before(step, arrived[reached[0]]) > ELEMENTS_AT_ONCE:
                     return False
                 outputs = [arrived.pop(output, None) for output in step.outputs]
-                each: list[Crops] = [
+                all_crops: list[Crops] = [
                     [None if some is None else some[number] for some in outputs] for number in range(len(crops.protos))
                 ]
                 passage = Passage(step, self.program, self.values, self.box, self.prepared)
-                inputs = rule_for(step)(passage, each)
+                inputs = rule_for(step)(passage, all_crops)
                 for traced, *more in zip(step.inputs, *inputs, strict=True):
                     if more[0] is None:
                         continue

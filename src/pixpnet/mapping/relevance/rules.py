@@ -146,10 +146,10 @@ def _convolution(passage: Passage, all_crops: list[Crops]) -> list[Crops]:
     alike: dict[Any, list[int]] = {}
     for number, crop in enumerate(crops):
         alike.setdefault(crop.values.shape[1:], []).append(number)
-    found: dict[int, Crop] = {}
+    crops_before: dict[int, Crop] = {}
     for numbers in alike.values():
-        found |= dict(zip(numbers, layer.back([crops[number] for number in numbers]), strict=True))
-    return [[found[number]] for number in range(len(crops))]
+        crops_before |= dict(zip(numbers, layer.back([crops[number] for number in numbers]), strict=True))
+    return [[crops_before[number]] for number in range(len(crops))]
 
 
 RULES[aten.convolution] = _convolution

@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from pixpnet.metrics.draws import generator_for
+from pixpnet.metrics.naming import known_name
 from pixpnet.model import PixPNet
 from pixpnet.parts import Matches
 from pixpnet.progress import Progress
@@ -21,6 +22,7 @@ from pixpnet.progress import Progress
 Attack = Literal["noise", "pgd"]
 ATTACKS: tuple[Attack, ...] = get_args(Attack)
 Attacked = Literal["best", "class"]
+ATTACKED: tuple[Attacked, ...] = get_args(Attacked)
 
 
 def attack_named(name: str) -> Attack:
@@ -29,10 +31,7 @@ def attack_named(name: str) -> Attack:
     Raises:
         ValueError: if there is none.
     """
-    for attack in ATTACKS:
-        if attack == name:
-            return attack
-    raise ValueError(f"no attack is called {name!r}: choose one of {', '.join(ATTACKS)}")
+    return known_name("attack", name, ATTACKS)
 
 
 @dataclass(frozen=True)
@@ -54,8 +53,7 @@ class AttackSettings:
     attacked: Attacked = "best"
 
     def __post_init__(self) -> None:
-        if self.attacked not in get_args(Attacked):
-            raise ValueError(f"no prototypes are called {self.attacked!r}: choose of {', '.join(get_args(Attacked))}")
+        known_name("choice of prototypes", self.attacked, ATTACKED)
         if not (self.reach > 0 and self.step > 0 and self.steps >= 1 and self.margin >= 0):
             raise ValueError(
                 f"reach and step are positive, steps are 1 or more, a margin is not negative, got {self.reach}, "

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from pixpnet.box import Box
 from pixpnet.mapping.upsampling import top_boxes
 from pixpnet.metrics.misalignment.attacks import similarity_map
+from pixpnet.metrics.naming import known_name
 from pixpnet.metrics.part_hits import Region, scaled_side
 from pixpnet.metrics.regions import union_mask
 from pixpnet.model import PixPNet
@@ -26,10 +27,7 @@ def protection_named(name: str) -> Protection:
     Raises:
         ValueError: if there is none.
     """
-    for protection in PROTECTIONS:
-        if protection == name:
-            return protection
-    raise ValueError(f"no protection is called {name!r}: choose one of {', '.join(PROTECTIONS)}")
+    return known_name("protection", name, PROTECTIONS)
 
 
 def protected_mask(

@@ -6,27 +6,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from pixpnet.config import RunConfig, config_from_plain, plain_config
 from pixpnet.mapping import MAPPINGS
 from pixpnet.metrics.answers import AnswerPlaces
 from pixpnet.metrics.bootstrap import Estimate
-from pixpnet.metrics.dialects import DialectName
+from pixpnet.metrics.dialects import DIALECTS, DialectName
 from pixpnet.metrics.distinctiveness import Distinctiveness
 from pixpnet.metrics.doubt import SignResult
 from pixpnet.metrics.health import PrototypeHealth
-from pixpnet.metrics.misalignment import ATTACKS, PROTECTIONS, Attack, Attacked, Misalignment, Protection
+from pixpnet.metrics.misalignment import ATTACKED, ATTACKS, PROTECTIONS, Attack, Attacked, Misalignment, Protection
+from pixpnet.metrics.naming import known_name
 from pixpnet.metrics.ordering import StatedError
 from pixpnet.metrics.origin_places import PrototypePlaces
 from pixpnet.metrics.purity import Purity
 from pixpnet.metrics.sizes import Sizes
 from pixpnet.records import ADDED_LATER, added_later, from_plain, to_plain
+from pixpnet.training.answers import EvaluatedSplit
 
 TABLE_FILE = "table.json"
 # Tables of earlier versions have none of it.
 _NOT_MEASURED = added_later(())
-Split = Literal["test", "val"]
 SAMPLES, ON_WINDOWS = 50, 10
 """Drawn by default for the relevance ordering test: as many as in the paper, and of a network on windows."""
 FEW_IMAGES = 10
@@ -62,7 +63,7 @@ class MeasureSettings:
     samples: int | None = None
     prototypes: int | None = 3
     method: Literal["stepped", "exact"] = "stepped"
-    split: Split = "test"
+    split: EvaluatedSplit = "test"
     part_samples: int | None = None
     seed: int = 0
     attacks: tuple[Attack, ...] = field(default=ATTACKS, metadata=_NOT_MEASURED)
@@ -74,18 +75,17 @@ class MeasureSettings:
     parts_only: bool = field(default=False, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
-        if unknown := [name for name in self.mappings if name not in MAPPINGS]:
-            raise ValueError(f"no mapping is called {unknown[0]!r}: choose of {', '.join(MAPPINGS)}")
-        if not self.mappings or len(set(self.mappings)) < len(self.mappings):
-            raise ValueError("name at least one mapping, and each once")
-        for what, names, known in (
+        for kind, names, known in (
+            ("mapping", self.mappings, MAPPINGS),
             ("attack", self.attacks, ATTACKS),
             ("protected region", self.protected, PROTECTIONS),
-            ("dialect", self.dialects, get_args(DialectName)),
-            ("choice of prototypes", (self.attacked,), get_args(Attacked)),
+            ("dialect", self.dialects, DIALECTS),
+            ("choice of prototypes", (self.attacked,), ATTACKED),
         ):
-            if wrong := [name for name in names if name not in known]:
-                raise ValueError(f"no {what} is called {wrong[0]!r}: choose of {', '.join(known)}")
+            for name in names:
+                known_name(kind, name, known)
+        if not self.mappings or len(set(self.mappings)) < len(self.mappings):
+            raise ValueError("name at least one mapping, and each once")
         for given in (self.attacks, self.protected, self.dialects, self.against):
             if len(set(given)) < len(given):
                 raise ValueError(f"name each once, not {' '.join(given)}")

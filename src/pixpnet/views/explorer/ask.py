@@ -202,12 +202,12 @@ def _neighbours(explorer: Explorer, image_id: str, query: dict[str, str]) -> dic
     order = [image.id for image in _ordered(explorer, explorer.images.find(image_id).split, {"sort": "name", **query})]
     if image_id not in order:
         return None
-    place = order.index(image_id)
+    position = order.index(image_id)
     return {
-        "number": place + 1,
+        "number": position + 1,
         "of": len(order),
-        "previous": order[place - 1] if place else None,
-        "next": order[place + 1] if place + 1 < len(order) else None,
+        "previous": order[position - 1] if position else None,
+        "next": order[position + 1] if position + 1 < len(order) else None,
     }
 
 

@@ -192,15 +192,15 @@ def _certainty(run: Run, model: PixPNet, problems: list[str]) -> Plain | None:
     if model.calibration is None:
         return None
     try:
-        kept = read_scores(run)
+        scores_by_split = read_scores(run)
     except RunError as error:
         problems.append(str(error))
         return None
-    split = "test" if len(kept.get("test", ())) else "val"
-    if split not in kept:
+    split = "test" if len(scores_by_split.get("test", ())) else "val"
+    if split not in scores_by_split:
         return None
     name = "test" if split == "test" else "validation"
-    table = certainty_table(kept[split], model.calibration, name, COVERAGE)
+    table = certainty_table(scores_by_split[split], model.calibration, name, COVERAGE)
     return None if table is None else _certainty_facts(table)
 
 

@@ -65,7 +65,6 @@ NOT_HERE = {
     "pixpnet audit": "the name of a command",
     "pixpnet compare": "the name of a command",
     "pixpnet review": "the name of a command",
-    "pixpnet calibrate": "the name of a command",
     "pixpnet verdicts add": "the name of a command",
     "pixpnet goldilocks": "the name of a command",
     "pixpnet explain --prove": "the name of a command",

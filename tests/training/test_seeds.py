@@ -1,5 +1,6 @@
 """Runs that differ in their seed alone: each in its folder, none trained twice, none of other settings."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from pixpnet.settings import Optimization
 from pixpnet.training import Run, RunError
 from pixpnet.training import seeds as several
 from pixpnet.training.seeds import train_seeds
+from pixpnet.views.progress import NowAndThen
 from tests.training.material import small_config
 
 
@@ -22,12 +24,19 @@ def quick(pictures: Path) -> RunConfig:
 def test_each_seed_has_its_run_and_the_same_command_trains_none_again(
     pictures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(NowAndThen, "due", lambda self: True)
     file = tmp_path / "mine.yaml"
     file.write_text(config_text(quick(pictures)))
     words = ["train", "--config", str(file), "--out", str(tmp_path / "runs"), "--seeds", "3", "5"]
     assert main(words) == 0
-    said = capsys.readouterr().out
+    said, shown = capsys.readouterr()
     assert "validation accuracy over 2 seeds" in said and " compare " in said
+    # Each run is counted from its own beginning.
+    of_runs = re.split(r"seed-\d: run (\d) of 2\n", shown)[1:]
+    assert of_runs[::2] == ["1", "2"]
+    for lines in of_runs[1::2]:
+        shares = [int(share) for share in re.findall(r"(\d+) % of the run", lines)]
+        assert shares[0] < 50 and shares == sorted(shares) and shares[-1] > 80
     runs = [Run(tmp_path / "runs" / f"seed-{seed}") for seed in (3, 5)]
     assert [run.config.seed for run in runs] == [3, 5] and all(run.finished for run in runs)
     assert runs[0].fingerprint() != runs[1].fingerprint()

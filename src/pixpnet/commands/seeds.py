@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from statistics import mean, stdev
 from typing import TYPE_CHECKING
 
@@ -10,13 +11,13 @@ from pixpnet.commands.calling import command
 from pixpnet.wording import percent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from jsonargparse import ArgumentParser, Namespace
 
     from pixpnet.config import RunConfig
-    from pixpnet.training import Metrics
+    from pixpnet.training import Metrics, Watcher
 
 HELP = (
     "train once with each of these seeds, into OUT/seed-0 and so on; the same command goes on after an interruption; "
@@ -32,15 +33,21 @@ def add_seeds(parser: ArgumentParser) -> None:
 def run_seeds(args: Namespace, config: RunConfig, summary: Callable[[Metrics, Path], str]) -> int:
     """Trains once with each seed, and says how it went."""
     from pixpnet.training import Run
-    from pixpnet.training.seeds import train_seeds
+    from pixpnet.training.seeds import seed_folder, train_seeds
     from pixpnet.views.training_display import display
 
     def ended(folder: Path, metrics: Metrics | None) -> None:
         sys.stdout.write(f"{folder} was finished before\n" if metrics is None else summary(metrics, folder) + "\n")
 
-    try:
+    @contextmanager
+    def shown(folder: Path) -> Iterator[Watcher]:
+        number = [seed_folder(args.out, seed) for seed in args.seeds].index(folder) + 1
+        sys.stderr.write(f"{folder}: run {number} of {len(args.seeds)}\n")
         with display() as watcher:
-            folders = train_seeds(config, args.out, args.seeds, watcher, args.trust_code, ended)
+            yield watcher
+
+    try:
+        folders = train_seeds(config, args.out, args.seeds, shown, args.trust_code, ended)
     except KeyboardInterrupt:
         sys.stderr.write(f"\nstopped; what was trained is kept in {args.out}. The same command goes on from there\n")
         return 130

@@ -1,6 +1,7 @@
 """Several runs that differ in their seed alone, in one folder: what is finished stays, what was interrupted goes on."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,11 +17,15 @@ def seed_folder(out: Path, seed: int) -> Path:
     return out / f"seed-{seed}"
 
 
+def _nobody(folder: Path) -> AbstractContextManager[Watcher | None]:
+    return nullcontext()
+
+
 def train_seeds(
     config: RunConfig,
     out: Path,
     seeds: Sequence[int],
-    watcher: Watcher | None = None,
+    watching: Callable[[Path], AbstractContextManager[Watcher | None]] = _nobody,
     trust_code: bool = False,
     ended: Callable[[Path, Metrics | None], None] | None = None,
 ) -> tuple[Path, ...]:
@@ -32,7 +37,8 @@ def train_seeds(
         config: of all of them; its seed does not matter.
         out: a folder for the runs.
         seeds: different ones.
-        watcher: told what happens in each run.
+        watching: opens who is told what happens in a run, a new one for each folder: how far a run is says nothing
+            about the next.
         trust_code: see `train`.
         ended: told of each run, when it is finished, and of what came out, if it was not finished before.
 
@@ -53,10 +59,10 @@ def train_seeds(
             raise RunError(f"{folder} is a run with other settings: choose another --out")
     for folder, wanted in configs.items():
         metrics = None
-        if not (folder / "config.yaml").exists():
-            metrics = train(wanted, folder, watcher, trust_code)
-        elif not Run(folder).finished:
-            metrics = resume(folder, watcher, trust_code)
+        begun = (folder / "config.yaml").exists()
+        if not begun or not Run(folder).finished:
+            with watching(folder) as watcher:
+                metrics = resume(folder, watcher, trust_code) if begun else train(wanted, folder, watcher, trust_code)
         if ended is not None:
             ended(folder, metrics)
     return tuple(configs)

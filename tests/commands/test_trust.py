@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import shutil
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +12,12 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from pixpnet.cli import main
+from pixpnet.metrics import doubt_of_run
+from pixpnet.metrics.certainty import FITTED_TO_THESE
 from pixpnet.metrics.doubt_of_run import read_doubt
 from pixpnet.model import PixPNet
 from pixpnet.training import Run
+from pixpnet.training.kept_scores import SplitScores, read_scores, write_scores
 from tests.training.conftest import Trained
 
 
@@ -132,7 +135,7 @@ def test_results_of_an_earlier_version_are_still_drawn(sure: Path, tmp_path: Pat
     assert main(["doubt", str(sure), "noise", "--images", "5"]) == 0
     path = sure / "doubt" / "doubt.json"
     plain = json.loads(path.read_text())
-    later = {"score_limit", "known_scores", "other_scores"}
+    later = {"score_limit", "known_scores", "other_scores", "warned_interval"}
     path.write_text(json.dumps([{key: value for key, value in one.items() if key not in later} for one in plain]))
     assert main(["report", str(sure), "--examples", "0", "--out", str(tmp_path / "report.html")]) == 0
     assert "limits below which the model warns" in (tmp_path / "report.html").read_text()
@@ -192,4 +195,46 @@ def test_evaluate_says_how_honest_the_model_is(trained: Trained, capsys: pytest.
     table = json.loads(capsys.readouterr().out)["certainty"]
     assert table["sets"]["too_few"] and table["after"]["error"]["count"] == 9
     assert main(["evaluate", str(trained.path), "--split", "val"]) == 0
-    assert "probabilities are off by" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "probabilities are off by" in said and "an honest model shows" in said
+    assert table["own_images"] and FITTED_TO_THESE in said  # nine validation images, and no folds
+
+
+def kept(run: Path, splits: dict[str, slice]) -> None:
+    """Leaves scores of some images of some splits alone."""
+    scores = read_scores(Run(run))
+    parts = {
+        name: SplitScores(*(getattr(scores[name], part.name)[chosen] for part in fields(SplitScores)))
+        for name, chosen in splits.items()
+    }
+    write_scores(Run(run), parts)
+
+
+def test_one_test_image_is_enough_for_a_report_and_says_nothing_of_an_interval(sure: Path, tmp_path: Path) -> None:
+    kept(sure, {"val": slice(None), "test": slice(1)})
+    assert main(["report", str(sure), "--examples", "0", "--out", str(tmp_path / "report.html")]) == 0
+    page = (tmp_path / "report.html").read_text()
+    assert "On 1 test images, stated probabilities are off by" in page and "% (an honest model shows" in page
+    assert "calibrated on these very images" not in page
+
+
+def test_the_report_says_that_figures_are_of_the_images_of_the_calibration(sure: Path, tmp_path: Path) -> None:
+    kept(sure, {"val": slice(None)})
+    assert main(["report", str(sure), "--examples", "0", "--out", str(tmp_path / "report.html")]) == 0
+    assert FITTED_TO_THESE in (tmp_path / "report.html").read_text()
+
+
+def test_each_result_of_doubt_is_kept_at_once_and_unknown_data_are_named_first(
+    sure: Path, pictures: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["doubt", str(sure), "noise", "folder:nowhere", "--images", "5"]) == 1
+    assert "nowhere" in capsys.readouterr().err and read_doubt(sure) == ()
+
+    def stopped(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(doubt_of_run, "_drawn", stopped)
+    assert main(["doubt", str(sure), "noise", f"folder:{pictures}", "--images", "5"]) == 130
+    (result,) = read_doubt(sure)
+    assert result.against == "noise" and result.warned == 1.0
+    assert result.warned_interval is not None and 0.4 < result.warned_interval.low < 1 == result.warned_interval.high

@@ -25,6 +25,31 @@ def test_the_error_is_the_one_that_a_hand_computes() -> None:
     assert result.error.low is not None and result.error.low <= result.error.mean
 
 
+def drawn(images: int, sharper: float, seed: int) -> tuple[torch.Tensor, torch.Tensor, np.ndarray]:
+    """Logits of a model, labels drawn by honest probabilities, and the honest ones of its answers."""
+    random = np.random.default_rng(seed)
+    honest = random.normal(0, 3, (images, 8))
+    chances = np.exp(honest) / np.exp(honest).sum(axis=1, keepdims=True)
+    labels = (random.random((images, 1)) > chances.cumsum(axis=1)).sum(axis=1).clip(max=7)
+    return torch.from_numpy(sharper * honest), torch.from_numpy(labels), chances.max(axis=1)
+
+
+@pytest.mark.parametrize("sharper", [1.0, 2.0])
+def test_the_interval_holds_the_error_that_many_images_show(sharper: float) -> None:
+    logits, _, truth = drawn(200_000, sharper, 0)
+    stated = logits.softmax(dim=1).amax(dim=1).numpy()
+    number = np.minimum((stated * BINS).astype(int), BINS - 1)
+    off = np.abs(np.bincount(number, stated, BINS) - np.bincount(number, truth, BINS)).sum() / len(stated)
+    assert off < 1e-9 if sharper == 1 else off > 0.05
+    results = [reliability(*drawn(200, sharper, 1 + seed)[:2], 1.0, seed) for seed in range(40)]
+    held = [result.error.low <= off + 1e-4 and off <= result.error.high for result in results]  # type: ignore[operator]
+    assert np.mean(held) >= 0.85
+    # What honest models show on 200 images is what chance is said to do.
+    honest = [reliability(*drawn(200, 1.0, 1 + seed)[:2], 1.0, seed) for seed in range(40)]
+    means = [np.mean([result.error.mean for result in honest]), np.mean([result.by_chance for result in honest])]
+    assert means[0] == pytest.approx(means[1], rel=0.1) and means[0] > 0.04
+
+
 @given(seed=st.integers(0, 2**32 - 1), temperature=st.floats(0.2, 5))
 def test_the_error_lies_between_nothing_and_one_and_bins_hold_every_image_once(seed: int, temperature: float) -> None:
     random = np.random.default_rng(seed)

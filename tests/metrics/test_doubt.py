@@ -32,7 +32,7 @@ def test_the_limit_of_the_false_positives_is_reached_by_95_percent_and_no_larger
 
 
 def split(largest: list[float], lengths: list[int]) -> SplitScores:
-    logits = torch.tensor([[value, 0.0, 0.0] for value in largest])
+    logits = torch.tensor([[value, 0.0, 0.0] for value in largest]).reshape(-1, 3)
     zeros = torch.zeros(len(largest), dtype=torch.int64)
     return SplitScores(logits, zeros, logits[:, 0], torch.tensor(lengths, dtype=torch.int64))
 
@@ -106,3 +106,16 @@ def test_scores_of_images_are_those_of_the_network() -> None:
     torch.testing.assert_close(scores.largest_scores, output.matches.scores.amax(dim=1))
     assert refusal == "" and ((scores.deciding >= 1) & (scores.deciding <= 6)).all()
     assert len(replace(scores, labels=scores.labels)) == 5
+
+
+def test_without_other_images_the_reason_is_that_and_one_image_has_no_interval() -> None:
+    model = real()
+    model.calibration = Calibration(1.0, "validation", 1, (0.1,), 4.0)
+    known = split([9, 8], [1, 2])
+    none = compare_doubt(model, known, "test", split([], []), "nothing", "trees have no bounds")
+    assert none.warned is None and none.warned_interval is None
+    assert {sign.reason for sign in none.signs} == {"there are no images"}
+    one = compare_doubt(model, known, "test", split([3], [UNKNOWN]), "one", "")
+    assert one.signs[0].auroc is not None and one.signs[0].auroc.mean == 1.0 and one.signs[0].auroc.low is None
+    assert one.signs[2].reason == "no image has a value"
+    assert one.warned == 1.0 and one.warned_interval is not None and one.warned_interval.low < 0.5

@@ -3,8 +3,9 @@
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
+from pixpnet.metrics.doubt import DoubtResult
 from pixpnet.metrics.misalignment import AttackedImage, AttackedPrototype, AttackSettings, Misalignment, summarize
-from pixpnet.views.trust_figures import misalignment_figure
+from pixpnet.views.trust_figures import deciding_figure, doubt_figure, misalignment_figure
 from tests.views.test_figures import assert_readable, said
 
 
@@ -35,3 +36,17 @@ def test_undefined_images_are_not_drawn_and_nothing_is_refused() -> None:
     assert len(misalignment_figure([empty]).axes[0].collections[0].get_offsets()) == 0
     with pytest.raises(ValueError, match="no image was attacked"):
         misalignment_figure([])
+
+
+def test_known_images_of_each_split_are_drawn_apart() -> None:
+    def result(against: str, split: str, known: tuple[float, ...]) -> DoubtResult:
+        return DoubtResult(against, split, (), 0.5, 1.0, known, (0.5, 2.0))
+
+    figure = doubt_figure([result("noise", "validation", (2.0, 3.0)), result("photos", "test", (4.0, 5.0))])
+    words = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]  # type: ignore[union-attr]
+    assert words == ["validation images of its own kind", "test images of its own kind", "noise", "photos"]
+
+
+def test_wrong_answers_alone_have_their_lists_drawn() -> None:
+    legend = deciding_figure([], [3, 4]).axes[0].get_legend()
+    assert legend is not None and [text.get_text() for text in legend.get_texts()] == ["2 wrong answers"]

@@ -77,5 +77,5 @@ def _lines(result: CalibratedRun, run: Path) -> list[str]:
     lines.append(limits_words(after))
     if after.least_logit is None:
         lines.append(f"{after.images} images are too few for one.")
-    lines.append(f"The run: {run}; how honest it is: pixpnet report {run}, or pixpnet evaluate {run} --split val")
+    lines.append(f"The run: {run}; how honest it is on images that did not calibrate it: pixpnet report {run}")
     return lines

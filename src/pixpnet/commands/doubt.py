@@ -50,13 +50,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Measures signs of doubt against other data, prints them, and draws a figure."""
-    from pixpnet.metrics.doubt_of_run import DOUBT_FOLDER, doubt_of_run, keep_doubt
+    from pixpnet.metrics.doubt_of_run import DOUBT_FOLDER, check_other_data, doubt_of_run, keep_doubt
     from pixpnet.records import to_plain
     from pixpnet.views.trust_figures import doubt_figure
     from pixpnet.whole_file import written_whole
 
     device = choose_device(args.device)
     with progress_bars(plain_console()) as progress:
+        check_other_data(args.against, progress)
         results = doubt_of_run(
             args.run,
             args.against,
@@ -66,8 +67,8 @@ def run(args: Namespace) -> int:
             device=device,
             trust_code=args.trust_code,
             progress=progress,
+            ended=lambda result: keep_doubt(args.run, [result]),
         )
-    keep_doubt(args.run, results)
     figure = args.run / DOUBT_FOLDER / "doubt.png"
     with written_whole(figure) as temporary:
         doubt_figure(results).savefig(temporary, format="png")
@@ -92,16 +93,20 @@ def _text(result: DoubtResult) -> str:
             (
                 f"  {sign.sign}",
                 f"{area.mean:.3f}",
-                f"{area.low:.3f} to {area.high:.3f}",
+                "" if area.low is None or area.high is None else f"{area.low:.3f} to {area.high:.3f}",
                 percent(passed.mean),
                 _interval(passed),
                 str(sign.undefined),
             )
         )
-    if result.warned is None:
+    interval = result.warned_interval
+    if not result.other_logits:
+        warned = f"There is no image in {result.against}: nothing was measured."
+    elif result.warned is None:
         warned = "The model has no limit for doubt: it was trained by an earlier version, or on too few images."
     else:
-        warned = f"It warns of {percent(result.warned)} of them ({_by_sign(result)})."
+        between = "" if interval is None else f" (95 % interval {percent(interval.low)} to {percent(interval.high)})"
+        warned = f"It warns of {percent(result.warned)} of them{between}: {_by_sign(result)}."
     return "\n".join([head, *aligned(rows), warned, ""])
 
 

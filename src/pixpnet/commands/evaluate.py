@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from pixpnet.data import DataSet
     from pixpnet.metrics import TransferScores
-    from pixpnet.metrics.bootstrap import Estimate
     from pixpnet.metrics.certainty import CertaintyTable
     from pixpnet.model import PixPNet
     from pixpnet.training import Evaluation
@@ -73,7 +72,8 @@ def run(args: Namespace) -> int:
     with progress_bars(console) as progress:
         data = open_data_of(run_folder, progress, args.data)
     refuse_other_classes(model.class_names, data)
-    if args.split != "val" and (args.data is None or same_place(args.data, config.data)):
+    own_data = args.data is None or same_place(args.data, config.data)
+    if args.split != "val" and own_data:
         if args.split == "all":
             raise ValueError("--split all would evaluate a model on what it learnt from: it goes with --data of others")
         if not run_folder.finished:
@@ -91,7 +91,7 @@ def run(args: Namespace) -> int:
     batches = plain_loader(data, entries, model.preprocessing, loading)
     with progress_bars(console) as progress:
         labels = [entry.label for entry in entries]
-        both = evaluate_with_certainty(model.to(device), labels, batches, args.split, device, progress)
+        both = evaluate_with_certainty(model.to(device), labels, batches, args.split, device, progress, own_data)
     evaluation = both.evaluation
     scores = None
     if args.teacher is not None:
@@ -117,10 +117,12 @@ def run(args: Namespace) -> int:
 
 def certainty_lines(table: CertaintyTable) -> list[str]:
     """How honest a model is about its answers, a line each for probabilities, sets and doubt."""
-    after, before, sets = table.after.error, table.before.error, table.sets
+    from pixpnet.metrics.certainty import FITTED_TO_THESE, error_words
+
+    sets = table.sets
     lines = [
-        f"probabilities are off by {percent(after.mean)} on average{_between(after)}, without calibration by "
-        f"{percent(before.mean)}{_between(before)}; temperature {table.temperature:.3g}",
+        f"probabilities are off by {error_words(table.after)} on average; without calibration by "
+        f"{error_words(table.before)}; temperature {table.temperature:.3g}",
     ]
     if sets.too_few:
         lines.append(f"sets that cover {percent(sets.wanted)} hold all classes: too few images to calibrate on")
@@ -134,12 +136,9 @@ def certainty_lines(table: CertaintyTable) -> list[str]:
         lines.append(
             f"doubt about {percent(table.warned)} of the images (95 % interval {percent(low)} to {percent(high)})"
         )
+    if table.own_images:
+        lines.append(FITTED_TO_THESE)
     return lines
-
-
-def _between(estimate: Estimate) -> str:
-    low, high = estimate.low, estimate.high
-    return "" if low is None or high is None else f" (95 % interval {percent(low)} to {percent(high)})"
 
 
 def _transferred(scores: TransferScores) -> str:

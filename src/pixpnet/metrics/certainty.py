@@ -2,8 +2,12 @@
 
 The expected calibration error (ECE) sorts images by how probable the model says its answer is, into bins of equal
 width, and averages how far the mean probability of a bin is from the share of right answers in it, each bin by its
-images. It is never negative, so on few images it is larger than it would be on many. Its interval draws images again;
-draws have the same bias once more, so they are moved back by how far their mean is from the error itself.
+images. It is never negative, so on few images it is larger than it would be on many: even a model that is honest shows
+some, and how much is told beside it (`Reliability.by_chance`).
+
+Its interval is of the error that many images would show. For any such error, images can be drawn with accuracies that
+are off by it in every bin, to the side that was seen; the interval holds those errors under which what was measured is
+neither among the largest 2.5 % of draws nor among the smallest. An honest model's interval so begins at 0.
 """
 
 from dataclasses import dataclass
@@ -17,10 +21,13 @@ from pixpnet.model.calibration import Calibration, prediction_set, probabilities
 from pixpnet.training import Interval
 from pixpnet.training.evaluation import wilson
 from pixpnet.training.kept_scores import SplitScores
+from pixpnet.wording import percent
 
 BINS = 15
 _DRAWS = 1000
 _LEVEL = 0.95
+# Of the two ends of an interval, which is far finer than what is printed.
+_HALVINGS = 14
 
 
 @dataclass(frozen=True)
@@ -47,11 +54,13 @@ class Reliability:
 
     Attributes:
         bins: of equal width.
-        error: the expected calibration error.
+        error: the expected calibration error, with an interval of what it would be on many images.
+        by_chance: what a model whose probabilities are honest shows on as many images, on average.
     """
 
     bins: tuple[Bin, ...]
     error: Estimate
+    by_chance: float
 
 
 @dataclass(frozen=True)
@@ -91,6 +100,7 @@ class CertaintyTable:
         sets: for one coverage.
         warned: share of these images for which there is doubt, which is false alarm; None where there is no limit.
         warned_interval: of that share (Wilson, 95 %).
+        own_images: whether the model was calibrated on these very images, so that all of it flatters the model.
     """
 
     split: str
@@ -100,10 +110,40 @@ class CertaintyTable:
     sets: SetCoverage
     warned: float | None
     warned_interval: Interval | None
+    own_images: bool = False
+
+
+FITTED_TO_THESE = (
+    "The model was calibrated on these very images, which flatters it: sets hold, and warnings are rare, by "
+    "construction. Only images that it was not calibrated on can tell."
+)
+"""What is said beside figures on the images of the calibration (`CertaintyTable.own_images`)."""
+
+
+def error_words(reliability: Reliability) -> str:
+    """By how much stated probabilities are off, with the interval, and what chance alone does on so many images.
+
+    >>> error_words(Reliability((), Estimate(0.031, 0.0, 0.042, 351, 351), 0.027))
+    '3.1 % (95 % interval 0 % to 4.2 %; an honest model shows 2.7 % on as many images)'
+    """
+    low, high = reliability.error.low, reliability.error.high
+    between = "" if low is None or high is None else f"95 % interval {percent(low)} to {percent(high)}; "
+    chance = f"an honest model shows {percent(reliability.by_chance)} on as many images"
+    return f"{percent(reliability.error.mean)} ({between}{chance})"
+
+
+def fitted_to(calibration: Calibration, split: str) -> bool:
+    """Whether a model was calibrated on the images of a split of its own data set."""
+    return calibration.source == "validation" and split in ("val", "validation")
 
 
 def certainty_table(
-    scores: SplitScores, calibration: Calibration, split: str, coverage: float = 0.95, seed: int = 0
+    scores: SplitScores,
+    calibration: Calibration,
+    split: str,
+    coverage: float = 0.95,
+    seed: int = 0,
+    own_images: bool = False,
 ) -> CertaintyTable | None:
     """Measures a model's certainty on images of which scores were kept; None without any.
 
@@ -113,6 +153,7 @@ def certainty_table(
         split: what the images are, for the record.
         coverage: of prediction sets.
         seed: of the intervals' draws.
+        own_images: whether these are the images that it was calibrated on.
     """
     if not len(scores):
         return None
@@ -126,6 +167,7 @@ def certainty_table(
         sets=set_coverage(scores, calibration, coverage),
         warned=None if warned is None else warned / len(scores),
         warned_interval=None if warned is None else wilson(warned, len(scores)),
+        own_images=own_images,
     )
 
 
@@ -143,22 +185,63 @@ def reliability(
     stated = chances.amax(dim=1).numpy()
     right = (chances.argmax(dim=1) == labels.cpu()).numpy()
     bin_index = np.minimum((stated * BINS).astype(np.int64), BINS - 1)
-    drawn = np.random.default_rng(seed).integers(len(stated), size=(_DRAWS, len(stated)))
-    errors = [_error(bin_index[row], stated[row], right[row]) for row in drawn]
-    measured = _error(bin_index, stated, right)
-    ends = np.quantile(errors, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]) - (np.mean(errors) - measured)
-    low, high = np.clip(ends, [0.0, measured], [measured, 1.0]).tolist()
-    bins = [_bin(number, stated[bin_index == number], right[bin_index == number]) for number in range(BINS)]
-    several = len(stated) > 1
-    error = Estimate(measured, low if several else None, high if several else None, len(stated), len(stated))
-    return Reliability(tuple(bins), error)
+    bins = tuple(_bin(number, stated[bin_index == number], right[bin_index == number]) for number in range(BINS))
+    filled = _FilledBins(bins, seed)
+    count, measured = len(stated), filled.error
+    low, high = filled.interval() if count > 1 else (None, None)
+    error = Estimate(measured, low, high, count, count)
+    return Reliability(bins, error, float(filled.draws(0.0).mean()))
 
 
-def _error(
-    bin_index: Int64[np.ndarray, " images"], stated: Float[np.ndarray, " images"], right: Bool[np.ndarray, " images"]
-) -> float:
-    gaps = np.bincount(bin_index, stated, BINS) - np.bincount(bin_index, right, BINS)
-    return float(np.abs(gaps).sum() / len(stated))
+class _FilledBins:
+    """Bins with images, as numbers, from which others are drawn as if probabilities were off by some error."""
+
+    def __init__(self, bins: tuple[Bin, ...], seed: int) -> None:
+        known = [
+            (some.images, some.probability, some.accuracy)
+            for some in bins
+            if some.probability is not None and some.accuracy is not None
+        ]
+        images, self.stated, self.right = (np.array(column, dtype=np.float64) for column in zip(*known, strict=True))
+        self.images = int(images.sum())
+        self.shares = images / self.images
+        self.seed = seed
+
+    @property
+    def error(self) -> float:
+        return float(self.shares @ np.abs(self.stated - self.right))
+
+    def accuracies(self, off: float) -> Float[np.ndarray, " bins"]:
+        """Off from what is stated by so much, to the side that was seen, but not beyond 0 and 1."""
+        side = np.where(self.right > self.stated, 1.0, -1.0)
+        return np.clip(self.stated + off * side, 0.0, 1.0)
+
+    def true_error(self, off: float) -> float:
+        return float(self.shares @ np.abs(self.stated - self.accuracies(off)))
+
+    def draws(self, off: float) -> Float[np.ndarray, " draws"]:
+        """Errors that as many images show; by the same random numbers for every `off`."""
+        random = np.random.default_rng(self.seed)
+        images = random.multinomial(self.images, self.shares, size=_DRAWS)
+        right = random.binomial(images, self.accuracies(off))
+        return np.asarray(np.abs(images * self.stated - right).sum(axis=1) / self.images)
+
+    def interval(self) -> tuple[float, float]:
+        """Errors under which the measured one is neither rarely large nor rarely small."""
+        ends = (1 + _LEVEL) / 2, (1 - _LEVEL) / 2
+        low, high = (self._off_where(end) for end in ends)
+        return min(self.true_error(low), self.error), max(self.true_error(high), self.error)
+
+    def _off_where(self, quantile: float) -> float:
+        """How far off accuracies are where the measured error is this quantile of draws; 0 where it is below all."""
+        low, high = 0.0, 1.0
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            if float(np.quantile(self.draws(middle), quantile)) < self.error:
+                low = middle
+            else:
+                high = middle
+        return (low + high) / 2 if low > 0 else 0.0
 
 
 def _bin(number: int, stated: Float[np.ndarray, " some"], right: Bool[np.ndarray, " some"]) -> Bin:

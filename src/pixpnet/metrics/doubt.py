@@ -24,7 +24,9 @@ from pixpnet.model.calibration import warned_of
 from pixpnet.model.modes import evaluating
 from pixpnet.progress import Progress
 from pixpnet.records import ADDED_LATER
+from pixpnet.training import Interval
 from pixpnet.training.doubt_signals import DoubtSignals
+from pixpnet.training.evaluation import wilson
 from pixpnet.training.kept_scores import UNKNOWN, SplitScores
 
 RECALL = 0.95
@@ -75,6 +77,7 @@ class DoubtResult:
         known_scores: the largest scores of the known images; empty in results of earlier versions.
         other_scores: of the others.
         model: the hash of the model file that was asked; empty in results of earlier versions.
+        warned_interval: of the share that is warned of (Wilson, 95 %); None in results of earlier versions, too.
     """
 
     against: str
@@ -88,6 +91,7 @@ class DoubtResult:
     known_scores: tuple[float, ...] = field(default=(), metadata=ADDED_LATER)
     other_scores: tuple[float, ...] = field(default=(), metadata=ADDED_LATER)
     model: str = field(default="", metadata=ADDED_LATER)
+    warned_interval: Interval | None = field(default=None, metadata=ADDED_LATER)
 
 
 def scores_of(
@@ -137,18 +141,20 @@ def compare_doubt(
         _result(RARER, _rarer(known, ranked_among), _rarer(others, ranked_among), "", seed),
     )
     calibration = model.calibration
-    warned = warned_of(calibration, others.logits, others.largest_scores)
+    raised = warned_of(calibration, others.logits, others.largest_scores)
+    warned = None if raised is None or not len(others) else int(raised.sum())
     return DoubtResult(
         against=against,
         known_split=known_split,
         signs=signs,
-        warned=None if warned is None or not len(others) else float(warned.double().mean()),
+        warned=None if warned is None else warned / len(others),
         limit=None if calibration is None else calibration.least_logit,
         known_logits=tuple(_largest(known).tolist()),
         other_logits=tuple(_largest(others).tolist()),
         score_limit=None if calibration is None else calibration.least_score,
         known_scores=tuple(known.largest_scores.double().tolist()),
         other_scores=tuple(others.largest_scores.double().tolist()),
+        warned_interval=None if warned is None else wilson(warned, len(others)),
     )
 
 
@@ -208,7 +214,9 @@ def _result(sign: str, known: _Values, others: _Values, reason: str, seed: int) 
     sides = [side[~np.isnan(side)] for side in (known, others)]
     undefined = len(known) + len(others) - sum(map(len, sides))
     if not all(map(len, sides)):
-        return SignResult(sign, None, None, len(sides[0]), len(sides[1]), undefined, reason or "there are no images")
+        if not len(known) or not len(others):
+            reason = "there are no images"
+        return SignResult(sign, None, None, len(sides[0]), len(sides[1]), undefined, reason or "no image has a value")
     random = np.random.default_rng(seed)
     draws = [[side[random.integers(len(side), size=len(side))] for side in sides] for _ in range(_DRAWS)]
     estimates = [
@@ -219,6 +227,8 @@ def _result(sign: str, known: _Values, others: _Values, reason: str, seed: int) 
 
 
 def _estimate(value: float, draws: Sequence[float], sides: Sequence[_Values]) -> Estimate:
-    low, high = np.quantile(draws, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]).tolist()
     count = sum(map(len, sides))
+    if min(map(len, sides)) < 2:
+        return Estimate(value, None, None, count, count)  # a single image is drawn again as itself
+    low, high = np.quantile(draws, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]).tolist()
     return Estimate(value, low, high, count, count)

@@ -1,7 +1,7 @@
 """Doubt of a run's model against other data: what is read, what is drawn, and where the result is kept."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,6 +36,7 @@ def doubt_of_run(
     split: EvaluatedSplit = "test",
     moved_to: str | None = None,
     progress: Progress | None = None,
+    ended: Callable[[DoubtResult], None] | None = None,
 ) -> tuple[DoubtResult, ...]:
     """How well a run's model tells images of its own data set from others.
 
@@ -52,6 +53,7 @@ def doubt_of_run(
             that it kept (where it kept none, validation images), ``val`` for validation images.
         moved_to: where the run's data set is now (`folder:PATH`), if it is not where it was.
         progress: told what is being done.
+        ended: told of each result as soon as it is there.
 
     Raises:
         RunError: if the run is not finished.
@@ -65,7 +67,7 @@ def doubt_of_run(
         raise RunError(f"{folder.path} is not finished: pixpnet train --resume {folder.path}")
     model = folder.model(trust_code).to(device)
     known, known_split, refusal = _known(folder, model, split, moved_to, batch_size, device, progress)
-    calibrated_on = _calibrated_on(folder, model)
+    calibrated_on, asked = _calibrated_on(folder, model), folder.fingerprint()
     results = []
     for name in against:
         batches = (
@@ -74,9 +76,11 @@ def doubt_of_run(
             else _drawn(model, name, images, batch_size, seed, progress)
         )
         others, why_not = scores_of(model, batches, device, named(progress, f"asking about {name}"))
-        results.append(compare_doubt(model, known, known_split, others, name, refusal or why_not, seed, calibrated_on))
-    asked = folder.fingerprint()
-    return tuple(replace(result, model=asked) for result in results)
+        result = compare_doubt(model, known, known_split, others, name, refusal or why_not, seed, calibrated_on)
+        results.append(replace(result, model=asked))
+        if ended is not None:
+            ended(results[-1])
+    return tuple(results)
 
 
 def check_other_data(names: Sequence[str], progress: Progress | None = None) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pixpnet.metrics.certainty import CertaintyTable, certainty_table
+from pixpnet.metrics.certainty import CertaintyTable, certainty_table, fitted_to
 from pixpnet.model import PixPNet
 from pixpnet.model.grids import Output
 from pixpnet.progress import Progress
@@ -30,6 +30,7 @@ def evaluate_with_certainty(
     split: str,
     device: torch.device | str = "cpu",
     progress: Progress | None = None,
+    own_data: bool = False,
 ) -> EvaluatedCertainty:
     """Counts right answers, and measures probabilities, prediction sets and false alarms on the way.
 
@@ -40,6 +41,7 @@ def evaluate_with_certainty(
         split: what the images are, for the record.
         device: where the model is.
         progress: told how many batches are done.
+        own_data: whether the split is one of the data set that the model was trained on.
     """
     listening = _Listening(model)
     evaluation = evaluate(listening, model.num_classes, batches, device, progress, decision=model.head)
@@ -48,7 +50,8 @@ def evaluate_with_certainty(
     logits, largest, truth = torch.cat(listening.logits), torch.cat(listening.largest_scores), torch.tensor(labels)
     # Nobody asks for lists that decide here.
     scores = SplitScores(logits, truth, largest, torch.full_like(truth, UNKNOWN))
-    return EvaluatedCertainty(evaluation, certainty_table(scores, model.calibration, split))
+    fitted = own_data and fitted_to(model.calibration, split)
+    return EvaluatedCertainty(evaluation, certainty_table(scores, model.calibration, split, own_images=fitted))
 
 
 class _Listening(nn.Module):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from statistics import median_high
 
 from pixpnet.explanation.certainty import calibration_words, limits_words
-from pixpnet.metrics.certainty import CertaintyTable, certainty_table
+from pixpnet.metrics.certainty import FITTED_TO_THESE, CertaintyTable, certainty_table, error_words, fitted_to
 from pixpnet.metrics.doubt import DoubtResult
 from pixpnet.metrics.doubt_of_run import read_doubt
 from pixpnet.metrics.misalignment import Misalignment
@@ -48,6 +48,8 @@ class TrustBlock:
     Attributes:
         split: whose images the figures are of, for people.
         table: probabilities, sets and false alarms; None where the model is not calibrated, or no scores were kept.
+        after, before: by how much probabilities are off with calibration and without, in words; empty without a table.
+        flattered: why all of that flatters the model; empty where it does not.
         calibrated: where probabilities come from.
         limits: when the model warns of an image.
         reliability: figure; empty where there is none.
@@ -59,6 +61,9 @@ class TrustBlock:
 
     split: str
     table: CertaintyTable | None
+    after: str
+    before: str
+    flattered: str
     calibrated: str
     limits: str
     reliability: str
@@ -99,11 +104,15 @@ def trust_block(run: Run, model: PixPNet, coverage: float = COVERAGE) -> TrustBl
     split = "test" if name == "test" else "validation"
     table = None
     if scores is not None and model.calibration is not None:
-        table = certainty_table(scores, model.calibration, split, coverage)
+        fitted = fitted_to(model.calibration, split)
+        table = certainty_table(scores, model.calibration, split, coverage, own_images=fitted)
     doubts = read_doubt(run)
     return TrustBlock(
         split=split,
         table=table,
+        after="" if table is None else error_words(table.after),
+        before="" if table is None else error_words(table.before),
+        flattered="" if table is None else _flattered(table),
         calibrated=calibration_words(model.calibration),
         limits=limits_words(model.calibration),
         reliability="" if table is None else as_image(reliability_figure(table)),
@@ -112,6 +121,12 @@ def trust_block(run: Run, model: PixPNet, coverage: float = COVERAGE) -> TrustBl
         deciders=None if scores is None else deciders(scores, model.num_prototypes),
         attacks=attacks_on(run),
     )
+
+
+def _flattered(table: CertaintyTable) -> str:
+    if table.own_images:
+        return FITTED_TO_THESE
+    return "" if table.split == "test" else "These images chose which epoch is kept, which flatters the model a little."
 
 
 def attacks_on(run: Run) -> Attacks | None:
@@ -152,7 +167,7 @@ def deciders(scores: SplitScores, prototypes: int) -> Deciders:
         wrong_images=len(wrong),
         undefined=len(pairs) - len(right) - len(wrong),
         of=prototypes,
-        figure=as_image(deciding_figure(right, wrong)) if right else "",
+        figure=as_image(deciding_figure(right, wrong)) if right or wrong else "",
     )
 
 

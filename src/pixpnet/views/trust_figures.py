@@ -49,9 +49,12 @@ def doubt_figure(results: Sequence[DoubtResult]) -> Figure:
     both = all(result.known_scores for result in results)
     figure = Figure(figsize=(_WIDTH, _HEIGHT * (1.8 if both else 1)), layout="constrained", dpi=160)
     above, *below = figure.subplots(2 if both else 1, 1, squeeze=False)[:, 0]
-    names = [f"{first.known_split} images of its own kind", *(result.against.rpartition("/")[2] for result in results)]
+    # Known images of several splits, where some results are from before the test split was opened.
+    known = list({result.known_split: result for result in results}.values())
+    names = [f"{result.known_split} images of its own kind" for result in known]
+    names += [result.against.rpartition("/")[2] for result in results]
     others = [color for color in SERIES if color != BLUE]
-    colors = [BLUE, *(others[number % len(others)] for number in range(len(results)))]
+    colors = [BLUE, *(others[number % len(others)] for number in range(len(names) - 1))]
 
     def draw(axes: Axes, across: str, values: Sequence[Sequence[float]], limit: float | None) -> None:
         _styled(axes, across, up)
@@ -60,10 +63,10 @@ def doubt_figure(results: Sequence[DoubtResult]) -> Figure:
             axes.axvline(limit, color=VERMILION, linewidth=1.5, linestyle=(0, (4, 2)))
             axes.text(limit, axes.get_ylim()[1], " doubt below", color=VERMILION, fontsize=9, va="top", ha="right")
 
-    logits = [first.known_logits, *(result.other_logits for result in results)]
+    logits = [*(result.known_logits for result in known), *(result.other_logits for result in results)]
     draw(above, "largest logit of an image", logits, first.limit)
     for axes in below:
-        scores = [first.known_scores, *(result.other_scores for result in results)]
+        scores = [*(result.known_scores for result in known), *(result.other_scores for result in results)]
         draw(axes, "largest score of an image", scores, first.score_limit)
     _legend(above)
     return figure
@@ -72,9 +75,11 @@ def doubt_figure(results: Sequence[DoubtResult]) -> Figure:
 def deciding_figure(right: Sequence[int], wrong: Sequence[int]) -> Figure:
     """How many of the largest scores decide, for right answers and for wrong ones."""
     figure, axes = _axes("scores that decide the answer", "share of images, %")
-    groups = [(f"{len(right)} right answers", [float(length) for length in right], BLUE)]
-    if wrong:
-        groups.append((f"{len(wrong)} wrong answers", [float(length) for length in wrong], VERMILION))
+    groups = [
+        (f"{len(lengths)} {name} answers", [float(length) for length in lengths], color)
+        for lengths, name, color in ((right, "right", BLUE), (wrong, "wrong", VERMILION))
+        if lengths
+    ]
     _histograms(axes, groups)
     _legend(axes)
     return figure

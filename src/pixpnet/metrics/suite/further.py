@@ -13,7 +13,7 @@ from pixpnet.data import DataSet, Entry
 from pixpnet.data.loader import PlainSamples
 from pixpnet.data.reader import WithoutMasks
 from pixpnet.metrics.bootstrap import Estimate
-from pixpnet.metrics.certainty import certainty_table
+from pixpnet.metrics.certainty import certainty_table, fitted_to
 from pixpnet.metrics.dialects import DIALECTS, DialectName, dialect_scores
 from pixpnet.metrics.doubt_of_run import doubt_of_run
 from pixpnet.metrics.misalignment import (
@@ -173,14 +173,14 @@ def _doubt(material: FurtherMaterial, name: str) -> DoubtFigures:
             moved_to=material.moved_to,
             progress=material.progress,
         )
-        figures = DoubtFigures(result.against, result.known_split, result.signs, result.warned)
+        figures = DoubtFigures(result.against, result.known_split, result.signs, result.warned, result.warned_interval)
         material.store.put(figures, "doubt", name, str(count))
     return figures
 
 
 def _calibration_error(material: FurtherMaterial, notes: list[str]) -> Estimate | None:
     scores_by_split, known = read_scores(material.run), material.model.calibration
-    if known is not None and known.source == "validation" and material.settings.split == "val":
+    if known is not None and fitted_to(known, material.settings.split):
         notes.append("the temperature was fitted to the validation images, so their calibration error says nothing")
         return None
     scores = scores_by_split.get("test" if material.settings.split == "test" else "val")

@@ -23,6 +23,7 @@ from pixpnet.metrics.origin_places import PrototypePlaces
 from pixpnet.metrics.purity import Purity
 from pixpnet.metrics.sizes import Sizes
 from pixpnet.records import ADDED_LATER, added_later, from_plain, to_plain
+from pixpnet.training import Interval
 from pixpnet.training.answers import EvaluatedSplit
 
 TABLE_FILE = "table.json"
@@ -244,12 +245,14 @@ class DoubtFigures:
         known_split: which images of its own kind.
         signs: one result for each sign.
         warned: share of the others that the model warns of; None where it has no limit for that.
+        warned_interval: of that share (Wilson, 95 %); None in tables of earlier versions, too.
     """
 
     against: str
     known_split: str
     signs: tuple[SignResult, ...]
     warned: float | None
+    warned_interval: Interval | None = field(default=None, metadata=ADDED_LATER)
 
 
 @dataclass(frozen=True)

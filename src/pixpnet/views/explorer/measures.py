@@ -12,14 +12,14 @@ from starlette.routing import Route
 
 from pixpnet.explanation.certainty import calibration_words, limits_words
 from pixpnet.metrics.bootstrap import Estimate
-from pixpnet.metrics.certainty import CertaintyTable, certainty_table
+from pixpnet.metrics.certainty import FITTED_TO_THESE, CertaintyTable, certainty_table, error_words, fitted_to
 from pixpnet.metrics.doubt_of_run import read_doubt
 from pixpnet.metrics.suite import read_table
 from pixpnet.metrics.suite.record import MappingRow, Table
 from pixpnet.model import PixPNet
 from pixpnet.records import from_plain
 from pixpnet.settings import kept_epoch
-from pixpnet.training import Evaluation, Metrics, Run, RunError
+from pixpnet.training import Evaluation, Interval, Metrics, Run, RunError
 from pixpnet.training.kept_scores import read_scores
 from pixpnet.views.explorer.explorer import Explorer
 from pixpnet.views.explorer.requests import Handling
@@ -200,24 +200,23 @@ def _certainty(run: Run, model: PixPNet, problems: list[str]) -> Plain | None:
     if split not in scores_by_split:
         return None
     name = "test" if split == "test" else "validation"
-    table = certainty_table(scores_by_split[split], model.calibration, name, COVERAGE)
+    fitted = fitted_to(model.calibration, name)
+    table = certainty_table(scores_by_split[split], model.calibration, name, COVERAGE, own_images=fitted)
     return None if table is None else _certainty_facts(table)
 
 
 def _certainty_facts(table: CertaintyTable) -> Plain:
     sets = table.sets
-    warned = table.warned_interval
     return {
         "split": table.split,
-        "after": _interval(table.after.error),
-        "before": _interval(table.before.error),
+        "after": error_words(table.after),
+        "before": error_words(table.before),
+        "flattered": FITTED_TO_THESE if table.own_images else "",
         "sets": "too few images to calibrate on"
         if sets.too_few
         else f"{percent(sets.held)} of {sets.images} sets hold the true class (wanted {percent(sets.wanted)}), with "
         f"{sets.mean_size:.2f} classes on average",
-        "warned": ""
-        if table.warned is None or warned is None
-        else f"{percent(table.warned)} ({percent(warned.low)} to {percent(warned.high)})",
+        "warned": _with_interval(table.warned, table.warned_interval),
     }
 
 
@@ -227,6 +226,12 @@ def _interval(estimate: Estimate | None) -> str:
     if estimate.low is None or estimate.high is None:
         return percent(estimate.mean)
     return f"{percent(estimate.mean)} ({percent(estimate.low)} to {percent(estimate.high)})"
+
+
+def _with_interval(value: float | None, interval: Interval | None) -> str:
+    if value is None:
+        return ""
+    return percent(value) + ("" if interval is None else f" ({percent(interval.low)} to {percent(interval.high)})")
 
 
 def _doubts(run: Run, problems: list[str]) -> list[Plain]:
@@ -239,7 +244,7 @@ def _doubts(run: Run, problems: list[str]) -> list[Plain]:
         {
             "against": result.against.rpartition("/")[2],
             "images": len(result.other_logits),
-            "warned": "" if result.warned is None else percent(result.warned),
+            "warned": _with_interval(result.warned, result.warned_interval),
             "signs": [
                 {
                     "sign": sign.sign,

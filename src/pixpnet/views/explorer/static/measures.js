@@ -41,7 +41,8 @@ function certainty(facts) {
   return h("section", { "aria-labelledby": "certainty" }, h("h2", { id: "certainty" }, "When it says 90 %, is it right in 90 of 100 cases?"),
     h("p", null, facts.calibrated),
     known ? h("ul", null, h("li", null, `Stated probabilities are off by ${known.after} on average on ${known.split} images; without calibration by ${known.before}.`),
-      h("li", null, `Prediction sets: ${known.sets}.`), known.warned ? h("li", null, `${facts.limits} It warned of ${known.warned} of ${known.split} images, which it should know (meant: 5 %).`) : null) : null);
+      h("li", null, `Prediction sets: ${known.sets}.`), known.warned ? h("li", null, `${facts.limits} It warned of ${known.warned} of ${known.split} images, which it should know (meant: 5 %).`) : null) : null,
+    known && known.flattered ? h("p", { class: "note" }, known.flattered) : null);
 }
 
 function doubts(facts) {
